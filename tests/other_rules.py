@@ -3,7 +3,7 @@
 import torch
 
 from minispec import SeededRng, Verdict
-from minispec.core.verify import residual
+from minispec.core.verify import as_verifier, residual
 from minispec.verifiers.tree import walk
 
 
@@ -39,4 +39,5 @@ def rule_of(accept=lambda left, p, q: left / q, correction=residual, after=lambd
 
 def of_its_own(rule):
     """Returns the same rule, with numbers that no script leads."""
-    return lambda draft, p, rng: rule(draft, p, SeededRng(int(torch.randint(2**32, ()))))
+    verifier = as_verifier(rule)
+    return lambda draft, p, rng: verifier(draft, p, SeededRng(int(torch.randint(2**32, ()))))

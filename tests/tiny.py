@@ -24,6 +24,7 @@ from minispec import (
     verify_greedy,
     verify_rejection,
 )
+from minispec.core.rng import DraftingRng, RoundPlan
 from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.evidence.proof.models import TableModel
 
@@ -102,17 +103,17 @@ class CountingRng(SeededRng):
         super().__init__(seed)
         self.draws = [0] * rows
 
-    def bernoulli(self, probs, **which):
-        self._count((probs > 0) & (probs < 1), which)
-        return super().bernoulli(probs, **which)
+    def bernoulli(self, probs, place=None):
+        self._count((probs > 0) & (probs < 1), place)
+        return super().bernoulli(probs, place)
 
-    def categorical(self, probs, **which):
-        self._count((probs > 0).sum(-1) > 1, which)
-        return super().categorical(probs, **which)
+    def categorical(self, probs, place=None):
+        self._count((probs > 0).sum(-1) > 1, place)
+        return super().categorical(probs, place)
 
-    def _count(self, is_open, which):
-        live = which.get("live")
-        is_open = is_open if live is None else is_open & live
+    def _count(self, is_open, place):
+        if place is not None and place.live is not None:
+            is_open = is_open & place.live
         self.draws = [n + more for n, more in zip(self.draws, is_open.tolist(), strict=True)]
 
 
@@ -124,12 +125,13 @@ class Parrot:
     """
 
     cache_lengths = None
+    max_length = 10**6
 
     def __init__(self, texts, vocab_size):
         self.texts = texts
         self.vocab_size = vocab_size
 
-    def start(self, prompts):
+    def start(self, prompts, hidden):
         self._lengths = [len(prompt) for prompt in prompts]
 
     def propose(self, pending, k, warp, rng):
@@ -359,3 +361,29 @@ def outcome(rounds, rows=1):
 
 
 PAIRS = {"table": table_pair(), "gpt": gpt_pair()}
+
+
+def round_plan(budgets, starts=None, prompt_ids=None):
+    """Returns the plan of a round on the CPU; by default all rows begin at 0, and row b holds prompt b."""
+    rows = len(budgets)
+    starts = [0] * rows if starts is None else starts
+    prompt_ids = range(rows) if prompt_ids is None else prompt_ids
+    return RoundPlan(tuple(prompt_ids), tuple(starts), tuple(budgets), torch.device("cpu"))
+
+
+def place(prompt_ids, positions=None, live=None):
+    """Returns where rows of these prompts decide; without positions, whatever position."""
+    starts = torch.as_tensor(prompt_ids if positions is None else positions).tolist()
+    budgets = [9] * len(starts)
+    plan = round_plan(budgets, starts, torch.as_tensor(prompt_ids).tolist())
+    return plan.at(None if positions is None else 0, live)
+
+
+def drafting(rng, rows, budget=99):
+    """Returns what a drafter draws from, in a round of rows that all have the same budget."""
+    return DraftingRng(rng, round_plan([budget] * rows))
+
+
+def begin(drafter, prompts, hidden=None):
+    """Starts a drafter that asks for no hidden states, or hands it these."""
+    drafter.start(prompts, torch.zeros(len(prompts), 0, 0) if hidden is None else hidden)

@@ -26,8 +26,9 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])  # here this file would be the library of its name
 
 from minispec.cli.bench import run_shown
+from minispec.core.batch import Prompts
 from minispec.core.model import GPT
-from minispec.evidence.bench.interleaved import Batch, Decodes, Run, speed_up_of, tokens_per_second
+from minispec.evidence.bench.interleaved import Decodes, Run, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.run import CHOSEN, choose
 from minispec.evidence.bench.section import FULL, BenchRun, Found, Section, Skipped
@@ -105,7 +106,7 @@ class Theirs(NamedTuple):
     tokens: int = 0  #: num_assistant_tokens
     threshold: float = 0.0  #: assistant_confidence_threshold
 
-    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
+    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
         """Continues one prompt greedily, and times it; no seed is used."""
         how = assistant(self.draft, self.tokens, self.threshold) if self.draft else {}
         with using_threads(self.threads):
@@ -179,7 +180,7 @@ def fastest(bench: BenchRun, tried: Sequence[Theirs]) -> tuple[Theirs, Found]:
 
 
 @torch.inference_mode()
-def logit_difference(pair: Pair, theirs: Sequence[Any], prompts: Batch) -> float:
+def logit_difference(pair: Pair, theirs: Sequence[Any], prompts: Prompts) -> float:
     """Returns the largest difference between their logits and ours, over both models and all prompts."""
     return max(
         float((ours(ids) - other(ids).logits).abs().max())

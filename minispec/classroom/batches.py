@@ -1,22 +1,21 @@
 """Accept rules that take a batch row by row: how they are called, so that every branch is still enumerated.
 
-A rule may loop over the rows of a batch and ask for the draws of one row at a time. Such requests name no
-row, so a batch of branches cannot be told apart. Handed its rows one by one, the same rule can be enumerated.
+A rule may loop over the rows of a batch and ask for the draws of one row at a time. Such requests do not say
+for which row, so a batch of branches cannot be told apart. Handed its rows one by one, it can be enumerated.
 That its rows do not influence each other is enumerated in batches of two.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
-from types import SimpleNamespace
-from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
 from minispec.classroom.trials import enumerated, first_dependence
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng, SeededRng, Which
+from minispec.core.rng import RoundPlan, RoundRng, SeededRng
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.calls import Broken, CheckedRng, Refused, decide
 from minispec.evidence.checker.check import SAMPLED_INSTANCES, SAMPLES
@@ -30,40 +29,27 @@ LEAST_SAMPLES = 500  # fewer can show nothing
 RowVerdict = tuple[int, int]  # how many drafted tokens a row keeps, and the token after them
 
 
-def for_row(rng: Rng, row: int) -> Any:
-    """Returns an `Rng` for one row of a batch: each request to `rng` names this row."""
-
-    def bernoulli(probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        which["rows"] = torch.tensor(row)
-        return rng.bernoulli(probs, **which)
-
-    def categorical(probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        which["rows"] = torch.tensor(row)
-        return rng.categorical(probs, **which)
-
-    return SimpleNamespace(bernoulli=bernoulli, categorical=categorical)
-
-
 def row_by_row(rule: Verifier) -> Verifier:
     """Returns a rule for batches that calls another one once for each row."""
 
-    def each_row(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+    def each_row(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
         verdicts = []
-        for row in range(len(draft.tokens)):
-            one = slice(row, row + 1)
-            alone = Draft(draft.tokens[one], draft.probs[one], draft.lengths[one])
-            verdicts.append(rule(alone, target_probs[one], for_row(rng, row)))
+        for b, prompt_id in enumerate(rng.plan.prompt_ids):
+            row = slice(b, b + 1)
+            row_draft = Draft(draft.tokens[row], draft.probs[row], draft.lengths[row])
+            row_plan = replace(RoundPlan.unlimited(1, target_probs.device), prompt_ids=(prompt_id,))
+            verdicts.append(rule.decide(row_draft, target_probs[row], RoundRng(rng.source, row_plan)))
         for verdict in verdicts:
             if not isinstance(verdict, Verdict) or verdict.accepted.shape != (1,):
                 raise Broken("for one row it did not return a Verdict of one row")
         accepted = torch.cat([verdict.accepted for verdict in verdicts])
         return Verdict(accepted, torch.cat([verdict.token for verdict in verdicts]))
 
-    return each_row
+    return replace(rule, decide=each_row)
 
 
 def follows_scripts(rule: Verifier, instances: Sequence[Instance]) -> bool:
-    """Whether a rule names rows, or draws for all at once, so that batches of branches can be told apart.
+    """Whether a rule draws for all rows at once, so that batches of branches can be told apart.
 
     False also for a rule that draws from a generator of its own. A rule that refuses batches, or breaks,
     follows scripts as far as is known.
@@ -126,7 +112,7 @@ def verdicts_on(
     """Enumerates a rule on a batch of rows as a whole; returns what comes of all rows, and how probably."""
 
     def run(rng: EnumeratingRng) -> tuple[RowVerdict, ...]:
-        last, token = decide(rule, drafts, torch.tensor(rows), CheckedRng(rng, 1))
+        last, token = decide(rule, drafts, torch.tensor(rows), CheckedRng(rng))
         return tuple(zip(last.tolist(), token.tolist(), strict=True))
 
     return dict(enumerated(run))

@@ -1,47 +1,56 @@
 """What exercises hand to an answer: a model with a budget of forwards, random numbers, parts of the loop."""
 
-import copy
 from collections.abc import Sequence
-from itertools import count
 
 import torch
 from torch import Tensor
 
 from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
-from minispec.core.model import LanguageModel
+from minispec.core.model import LanguageModel, Tree
 from minispec.core.prefill import prefill
 from minispec.core.records import Draft
-from minispec.core.rng import Rng, SeededRng
-from minispec.core.verify import verify_greedy
+from minispec.core.rng import RoundPlan, RoundRng, SeededRng
+from minispec.core.verify import accept_greedy
 from minispec.core.warp import Warp
 from minispec.evidence.proof.enumeration import Uniform
 
 
-def limited(model: LanguageModel, most: int) -> LanguageModel:
-    """Returns a copy of a model, with its weights, that refuses too many forwards: so a loop ends.
+class LimitedModel:
+    """A `LanguageModel` that refuses too many forwards, so a loop ends. It can be called as a GPT can."""
 
-    More than `most` raise RuntimeError.
-    """
-    other = copy.copy(model)
-    calls = count(1)
+    def __init__(self, model: LanguageModel, limit: int) -> None:
+        """Takes a model, and how many forwards it may make."""
+        self.vocab_size = model.vocab_size
+        self.hidden_size = model.hidden_size
+        self.max_length = model.max_length
+        self.device = model.device
+        self._model = model
+        self._limit = limit
+        self._forwards = 0
 
-    def hidden(tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        if next(calls) > most:
-            raise RuntimeError(f"the model was called more than {most} times: does the loop end?")
-        return model.hidden(tokens, cache)
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache for `rows` rows."""
+        return self._model.new_cache(rows)
 
-    other.hidden = hidden  # type: ignore[method-assign]
-    return other
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
+        """Reads tokens [B, n] and returns [B, n, D]; RuntimeError where that is one forward too many."""
+        self._forwards += 1
+        if self._forwards > self._limit:
+            raise RuntimeError(f"the model was called more than {self._limit} times: does the loop end?")
+        return self._model.hidden(tokens, cache, tree)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Maps [B, n, D] to logits [B, n, V]."""
+        return self._model.head(hidden)
+
+    def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
+        return self.head(self.hidden(tokens, cache))
 
 
-class RowRng:
-    """An `Rng` with two more methods, for one row and in a textbook's words."""
-
-    def __init__(self, rng: Rng) -> None:
-        """Takes the one that makes the decisions: it may draw, or try every outcome."""
-        self.bernoulli = rng.bernoulli
-        self.categorical = rng.categorical
+class RowRng(RoundRng):
+    """A `RoundRng` with two more methods, for one row and in a textbook's words."""
 
     def uniform(self) -> Uniform:
         """Returns a new number between 0 and 1, to be compared."""
@@ -73,15 +82,15 @@ class Parts:
         self._target = target
         self._drafter = ModelDrafter(draft)
         self._warp = Warp(temperature=0)
-        self._rng = SeededRng(0)
+        self._rng = RoundRng(SeededRng(0), RoundPlan.unlimited(1, target.device))
         self.target_calls = 0
         self.cache = target.new_cache(1)
         self._block = torch.zeros(1, 0, dtype=torch.long)
 
     def prefill(self, prompt: Sequence[int]) -> None:
         """Both models read the prompt but its last token."""
-        self.cache = prefill(self._target, [list(prompt)])
-        self._drafter.start([list(prompt)])
+        self.cache, hidden = prefill(self._target, [prompt])
+        self._drafter.start([prompt], hidden)
 
     @torch.inference_mode()
     def draft(self, pending: int, k: int) -> Draft:
@@ -90,14 +99,14 @@ class Parts:
 
     @torch.inference_mode()
     def score(self, pending: int, draft: Draft) -> Tensor:
-        """The target reads the pending token and the draft in one pass: its distributions [1, K + 1, V]."""
-        self._block = torch.cat([torch.tensor([[pending]]), draft.tokens], dim=1)
+        """The target reads the pending token and the draft, once: its distributions [1, K + 1, V]."""
+        self._block = draft.after(torch.tensor([pending]))
         self.target_calls += 1
-        return self._warp(self._target(self._block, self.cache))
+        return self._warp(self._target.head(self._target.hidden(self._block, self.cache)))
 
     def verify(self, draft: Draft, target_probs: Tensor) -> tuple[int, int]:
         """Returns how many drafted tokens are accepted, and what follows them; target_probs: [1, K+1, V]."""
-        verdict = verify_greedy(draft, target_probs, self._rng)
+        verdict = accept_greedy(draft, target_probs, self._rng)
         return int(verdict.accepted), int(verdict.token)
 
     @torch.inference_mode()

@@ -14,7 +14,7 @@ from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import patch_of
 from minispec.verifiers.coupled import verify_coupled
 
-PARTS = [f"{verify.__name__}:{part}" for part in ("residual", "next_distribution", "verify_rejection")]
+PARTS = [f"{verify.__name__}:{part}" for part in ("residual", "next_distribution", "accept_rejection")]
 
 
 def rule_with(bug: str) -> Verifier:
@@ -29,15 +29,17 @@ def rule_with(bug: str) -> Verifier:
     space: dict[str, Any] = {"__name__": f"{verify.__name__} with {bug}"}
     for source in (inspect.getsource(verify), patch_of(mutant).faulty):
         exec(source, space)
-    rule: Verifier = space["verify_rejection"]
-    return rule
+    return Verifier(bug, space["accept_rejection"])
 
 
 # All three keep the target's distribution. They differ in acceptance, and in their use of random numbers.
 SOUND: dict[str, Verifier] = {
     "the shipped rejection rule": verify_rejection,
-    "the same rule with other random numbers": lambda draft, target_probs, rng: verify_rejection(
-        draft, target_probs, SeededRng(1_000 + draft.tokens.shape[0])
+    "the same rule with other random numbers": Verifier(
+        "rejection",
+        lambda draft, target_probs, rng: verify_rejection(
+            draft, target_probs, SeededRng(1_000 + draft.tokens.shape[0])
+        ),
     ),
     "the coupled rule, which accepts less but has the same distribution": verify_coupled,
 }

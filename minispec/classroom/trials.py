@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.parts import Parts, RowRng, limited
+from minispec.classroom.parts import LimitedModel, Parts, RowRng
 from minispec.classroom.running import Malformed, called, described, ids, nested, numbers, there
-from minispec.classroom.watched import Forward, cache_faults, rounds_of, watched
+from minispec.classroom.watched import Forward, WatchedModel, cache_faults, rounds_of
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
 from minispec.core.records import Draft
-from minispec.core.rng import SeededRng
+from minispec.core.rng import RoundPlan, RoundRng, SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.proof.distributions import outcomes
@@ -31,13 +31,13 @@ PAIRS: dict[str, tuple[LanguageModel, LanguageModel]] = {
 
 def continued(answer: Any, prompt: list[int], n: int) -> Any:
     """Calls an answer with a table model, whose next token depends on the last two."""
-    return called(answer, limited(table_model(4, 3), 10 * n + 10), prompt, n)
+    return called(answer, LimitedModel(table_model(4, 3), 10 * n + 10), prompt, n)
 
 
 def looped(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
     """Hands an answer fresh parts; returns its tokens and the number of target calls."""
     target, draft = PAIRS[models]
-    parts = Parts(limited(target, 4 * n + 12), draft)
+    parts = Parts(LimitedModel(target, 4 * n + 12), draft)
     return there(called(answer, parts, prompt, k, n)), parts.target_calls
 
 
@@ -49,10 +49,11 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp, batched: bool = Tr
     model = table_model(3, 5)
 
     def run(rng: EnumeratingRng, rows: int) -> list[tuple[Any, Any]]:
-        draft = limited(model, 10 * k + 10)
-        cache = prefill(draft, [list(text)] * rows)
+        draft = LimitedModel(model, 10 * k + 10)
+        cache, _ = prefill(draft, [text] * rows)
         pending = torch.tensor([text[-1]] * rows)
-        tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, rng)), rows, k)
+        round_rng = RoundRng(rng, RoundPlan.unlimited(rows, pending.device))
+        tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, round_rng)), rows, k)
         return list(zip(tokens, probs, strict=True))
 
     found = enumerated(lambda rng: run(rng, 1)[0])
@@ -103,8 +104,9 @@ def tokens_and_probs(draft: Any, rows: int, k: int) -> tuple[Any, Any]:
 def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
     """Enumerates a drafter of one row, as `drafted` does a batch's."""
 
-    def as_batch(model: Any, cache: Any, pending: Tensor, k: int, warp: Warp, rng: EnumeratingRng) -> Any:
-        pair = there(answer(model, cache, int(pending), k, warp, RowRng(rng)))
+    def as_batch(model: Any, cache: Any, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Any:
+        row_rng = RowRng(rng.source, rng.plan)
+        pair = there(answer(model, cache, int(pending), k, warp, row_rng))
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], Sequence | Tensor):
             raise Malformed("a pair (tokens, dists) is wanted, each with an entry for every drafted token")
         tokens = ids(pair[0], f"a list of {k} ids", count=k)
@@ -123,7 +125,8 @@ def gained(answer: Any, *arguments: Any) -> Any:
 
 def every_branch(run: Callable[[RowRng], Any]) -> tuple[tuple[Any, float], ...]:
     """Returns all that can come of a run that draws for one row, sorted, each with its probability."""
-    return enumerated(lambda rng: run(RowRng(rng)))
+    plan = RoundPlan.unlimited(1, torch.device("cpu"))
+    return enumerated(lambda rng: run(RowRng(rng, plan)))
 
 
 def enumerated(run: Callable[[EnumeratingRng], Any]) -> tuple[tuple[Any, float], ...]:
@@ -142,11 +145,12 @@ def summed(branches: Iterable[tuple[Any, Any, float]]) -> tuple[tuple[Any, float
 def proposed(answer: Any, prompts: list[list[int]], k: int, gained: list[list[int]]) -> Any:
     """Returns what each row proposes after `gained` has been committed: tokens, and the q of each."""
     drafter = answer(9)
-    drafter.start([list(prompt) for prompt in prompts])
+    drafter.start([list(prompt) for prompt in prompts], torch.zeros(len(prompts), 0, 0))
     if any(gained):
         drafter.commit(SimpleNamespace(emitted=tuple(map(tuple, gained)), live=(True,) * len(prompts)))
-    last = [(prompt + more)[-1] for prompt, more in zip(prompts, gained, strict=True)]
-    draft = there(drafter.propose(torch.tensor(last), k, Warp(), SeededRng(0)))
+    pending = torch.tensor([(prompt + more)[-1] for prompt, more in zip(prompts, gained, strict=True)])
+    rng = RoundRng(SeededRng(0), RoundPlan.unlimited(len(prompts), pending.device))
+    draft = there(drafter.propose(pending, k, Warp(), rng))
     if not isinstance(draft, Draft):
         raise Malformed(f"`propose` should return a Draft, and it returned {type(draft).__name__}")
     q = numbers(draft.probs, (len(prompts), draft.k, 9), "the distributions: a tensor")
@@ -180,8 +184,8 @@ def looped_with_caches(answer: Any, pair: str, prompt: list[int], k: int, n: int
     def run(rng: RowRng) -> Any:
         log: list[Forward] = []
         models = (
-            watched("target", target, log, most=len(prompt) + n + 1),
-            watched("draft model", draft, log, most=len(prompt) + (n + 1) * (k + 2)),
+            WatchedModel("target", target, log, len(prompt) + n + 1),
+            WatchedModel("draft model", draft, log, len(prompt) + (n + 1) * (k + 2)),
         )
         tokens = ids(there(called(answer, *models, prompt, k, n, rng)))
         return tokens, len(rounds_of(log, prompt)), tuple(sorted(cache_faults(log, prompt, tokens, k)))

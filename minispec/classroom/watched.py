@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from minispec.classroom.parts import limited
+from minispec.classroom.parts import LimitedModel
 from minispec.classroom.running import Malformed
 from minispec.core.cache import KVCache
-from minispec.core.model import LanguageModel
+from minispec.core.model import LanguageModel, Tree
 
 
 @dataclass(frozen=True)
@@ -25,40 +25,39 @@ class Forward:
         return self.held + self.read
 
 
-def watched(name: str, model: LanguageModel, log: list[Forward], most: int) -> LanguageModel:
-    """Returns a copy of a model, for one row, that writes its forwards into a log with the cache's tokens.
+class WatchedModel(LimitedModel):
+    """A model for one row that writes its forwards into a log, with the tokens in its cache.
 
-    It makes `most` forwards, and raises `Malformed` if it gets no cache, another model's, or tokens of
-    another shape than [1, n].
+    It raises `Malformed` if it gets no cache, another model's, or tokens of another shape than [1, n].
     """
-    other = limited(model, most)
-    new_cache = other.new_cache
-    hidden = other.hidden
-    known: list[tuple[KVCache, list[int]]] = []
 
-    def new_known_cache(rows: int) -> KVCache:
-        cache = new_cache(rows)
-        known.append((cache, []))
+    def __init__(self, name: str, model: LanguageModel, log: list[Forward], limit: int) -> None:
+        """Takes the model's name, the model, the log, and how many forwards it may make."""
+        super().__init__(model, limit)
+        self._name = name
+        self._log = log
+        self._contents: dict[KVCache, list[int]] = {}
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache for `rows` rows."""
+        cache = super().new_cache(rows)
+        self._contents[cache] = []
         return cache
 
-    def logged_hidden(tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
+        """Reads tokens [1, n], returns [1, n, D], and writes down what the cache held and what was read."""
         if cache is None:
-            raise Malformed(f"the {name} was called without a cache, and reads all of the text again")
-        contents = next((contents for one, contents in known if one is cache), None)
-        if contents is None:
-            raise Malformed(f"the {name} was called with a cache that is not its own")
+            raise Malformed(f"the {self._name} was called without a cache, and reads all of the text again")
+        if cache not in self._contents:
+            raise Malformed(f"the {self._name} was called with a cache that is not its own")
         if tokens.dim() != 2 or tokens.shape[0] != 1 or tokens.shape[1] == 0:
-            raise Malformed(f"the {name} was called with tokens {list(tokens.shape)}: [1, n] is wanted")
-        held = contents[: cache.row_lengths[0]]
+            raise Malformed(f"the {self._name} was called with tokens {list(tokens.shape)}: [1, n] is wanted")
+        held = self._contents[cache][: cache.row_lengths[0]]
         read = tokens[0].tolist()
-        states = hidden(tokens, cache)
-        contents[:] = held + read
-        log.append(Forward(name, tuple(held), tuple(read)))
-        return states
-
-    other.new_cache = new_known_cache  # type: ignore[method-assign]
-    other.hidden = logged_hidden  # type: ignore[method-assign]
-    return other
+        hidden = super().hidden(tokens, cache, tree)
+        self._contents[cache] = held + read
+        self._log.append(Forward(self._name, tuple(held), tuple(read)))
+        return hidden
 
 
 def rounds_of(log: Sequence[Forward], prompt: Sequence[int]) -> list[int]:

@@ -21,10 +21,10 @@ from minispec.io.observe import observe
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, TORCH, Models
 from minispec.native.drafters import DRAFTERS, MODEL
+from minispec.show.text import Outcome
 from minispec.verifiers.block import verify_block
 from minispec.verifiers.coupled import KeyedRng, verify_compare, verify_coupled
 from minispec.verifiers.lossy import verify_lenient, verify_mixture, verify_relaxed, verify_typical
-from minispec.show.text import Outcome
 
 RULES: Mapping[str, Verifier] = {  # by the names of `--verifier`
     **TORCH.rules,

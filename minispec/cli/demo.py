@@ -12,7 +12,7 @@ from minispec.cli import options
 from minispec.cli.decoding import RULES, Decoding, loss, read_k, tell_advice
 from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
-from minispec.core.prefill import check_prompts
+from minispec.core.batch import checked_prompt
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, printable_line, write_whole
 from minispec.io.walkthrough import VERIFIERS, K, record_pair
@@ -60,7 +60,7 @@ def demo(
     text = prompt_of(models) if given is None else given
     context = min(models.target.max_length, models.draft.max_length)
     # Refused before anything is built.
-    check_prompts([models.tokenizer.encode(text)], models.target.vocab_size, context)
+    checked_prompt(0, models.tokenizer.encode(text), models.target.vocab_size, context)
     decode = partial(
         decode_both_ways,
         backends=options.find_backends(kind.backend(backend)),

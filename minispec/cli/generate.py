@@ -13,8 +13,8 @@ from rich.console import Console
 
 from minispec.cli import options
 from minispec.cli.decoding import RULES, Decoding, loss, read_k
+from minispec.core.batch import checked_prompt
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import check_prompts
 from minispec.core.records import Round
 from minispec.core.warp import Warp
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
@@ -23,8 +23,8 @@ from minispec.io.stream import cut, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
 from minispec.native.drafters import MODEL, named
-from minispec.verifiers.fixed_width import FixedWidth
 from minispec.show.text import glyphs_for, legend, marked, printable
+from minispec.verifiers.fixed_width import FixedWidth
 
 FIGURES = (  # of a run's statistics
     "target_calls",
@@ -81,7 +81,7 @@ def generate(
     context = models.target.max_length
     if most and kind.has_model:
         context = min(context, models.draft.max_length)
-    check_prompts([ids], models.target.vocab_size, context)  # before anything is built
+    checked_prompt(0, ids, models.target.vocab_size, context)  # before anything is built
     if asked != TORCH.name:
         options.tell_of_build()
     ready = on_backend(models, asked)

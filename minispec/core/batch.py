@@ -37,40 +37,35 @@ class Request:
 
 
 def requests_of(
-    prompts: Sequence[Sequence[int] | Request], max_new_tokens: int | None, eos: Eos
+    prompts: Sequence[Sequence[int] | Request],
+    max_new_tokens: int | None,
+    eos: Eos,
+    vocab_size: int,
+    max_length: int,
 ) -> list[Request]:
-    """Returns a request for each prompt, all with the same limits; what is a request already keeps its own.
+    """Returns a request for each prompt, checked and in plain integers, whatever it came as.
+
+    The cap and the ends are for prompts that are no `Request` themselves; iterators are read once.
 
     Raises:
-        ValueError: if a prompt is no request, and there is no cap for it.
+        ValueError: if there is no prompt, one is no sequence or tensor of integers, empty, too long, or has
+            an id outside 0 … V−1, a cap is missing or negative, or an end is no id.
     """
-    requests = []
-    for prompt in prompts:
-        if isinstance(prompt, Request):
-            requests.append(prompt)
-        elif max_new_tokens is None:
-            raise ValueError("max_new_tokens is missing: give it, or a Request for each prompt")
-        else:
-            requests.append(Request(prompt, max_new_tokens, eos))
-    return requests
-
-
-def checked_requests(requests: Sequence[Request], vocab_size: int, max_length: int) -> list[Request]:
-    """Refuses requests that cannot be decoded; returns the others as plain integers, whatever they came as.
-
-    Raises:
-        ValueError: if there is none, a prompt is no sequence or tensor of integers, empty, too long, or has
-            an id outside 0 … V−1, a cap is negative, or an end is no id.
-    """
-    if len(requests) == 0:
+    if len(prompts) == 0:
         raise ValueError("there is no prompt; give at least one")
-    checked = []
-    for i, request in enumerate(requests):
-        prompt = checked_prompt(i, request.prompt, vocab_size, max_length)
+    ends = end_ids(eos, vocab_size)
+    requests = []
+    for i, given in enumerate(prompts):
+        request = given
+        if not isinstance(request, Request):
+            if max_new_tokens is None:
+                raise ValueError("max_new_tokens is missing: give it, or a Request for each prompt")
+            request = Request(request, max_new_tokens, ends)
         if request.max_new_tokens < 0:
             raise ValueError(f"max_new_tokens must be at least 0, not {request.max_new_tokens}")
-        checked.append(Request(prompt, request.max_new_tokens, end_ids(request.eos, vocab_size)))
-    return checked
+        prompt = checked_prompt(i, request.prompt, vocab_size, max_length)
+        requests.append(Request(prompt, request.max_new_tokens, end_ids(request.eos, vocab_size)))
+    return requests
 
 
 def checked_prompt(i: int, prompt: Sequence[int], vocab_size: int, max_length: int) -> list[int]:
@@ -113,11 +108,11 @@ class Row:
         finish: why it ended, or None.
     """
 
-    def __init__(self, prompt_id: int, request: Request, eos: frozenset[int], max_length: int) -> None:
+    def __init__(self, prompt_id: int, request: Request, vocab_size: int, max_length: int) -> None:
         self.prompt_id = prompt_id
         self.tokens = list(request.prompt)
         self.finish: Finish | None = None
-        self._eos = eos
+        self._eos = end_ids(request.eos, vocab_size)
         self._cap = len(request.prompt) + request.max_new_tokens
         self._max_length = max_length
         self._finish_if_full()
@@ -160,12 +155,11 @@ class Batch:
         """Makes the first `size` requests rows, by default all; a request without space needs no row at all.
 
         Raises:
-            ValueError: if a request cannot be decoded (see `checked_requests`), or there is to be no row.
+            ValueError: if there is to be no row.
         """
         if size is not None and size < 1:
             raise ValueError(f"the batch must have at least 1 row, not {size}")
-        checked = checked_requests(requests, vocab_size, max_length)
-        rows = [Row(i, r, end_ids(r.eos, vocab_size), max_length) for i, r in enumerate(checked)]
+        rows = [Row(i, request, vocab_size, max_length) for i, request in enumerate(requests)]
         self.rows = rows[:size]
         self._waiting = deque(row for row in rows[len(self.rows) :] if row.finish is None)
         self.refill()

@@ -17,8 +17,8 @@ from minispec.core.rng import Rng, RoundPlan, RoundRng
 Decide = Callable[[Draft, Tensor, RoundRng], Verdict]
 """An acceptance rule: from a draft, the target's distributions [B, K+1, V] and an rng, to a verdict.
 
-[:, i] is the target's distribution where token i was drafted, and the one after the last drafted token is that
-of the bonus. In a tree [:, 0] is the distribution after the pending token, and [:, i + 1] that after token i.
+[:, i] is the target's distribution where token i was drafted, and the one after the last drafted token is
+that of the bonus. In a tree [:, 0] is that after the pending token, and [:, i + 1] that after token i.
 """
 
 
@@ -42,16 +42,13 @@ class Verifier:
     stops_at_first_rejection: bool = True
     takes_tree: bool = False
 
-    def __call__(
-        self, draft: Draft, target_probs: Tensor, rng: Rng, plan: RoundPlan | None = None
-    ) -> Verdict:
+    def __call__(self, draft: Draft, target_probs: Tensor, rng: Rng | RoundRng) -> Verdict:
         """Decides (see `Decide`).
 
         Args:
             draft: tokens [B, K], their distributions [B, K, V], lengths [B].
             target_probs: [B, K+1, V].
-            rng: makes the random decisions.
-            plan: where each row stands; by default all begin at position 0, without a cap.
+            rng: makes the random decisions. With a plain source all rows begin at position 0, without a cap.
 
         Returns:
             Accepted counts [B] and next tokens [B].
@@ -59,12 +56,12 @@ class Verifier:
         Raises:
             ValueError: if a tree was drafted, and the rule is one for chains.
         """
-        if plan is None:
-            plan = RoundPlan.unlimited(len(target_probs), target_probs.device)
-        verdict = self.decide(draft, target_probs, RoundRng(rng, plan))
+        if not isinstance(rng, RoundRng):
+            rng = RoundRng(rng, RoundPlan.unlimited(len(target_probs), target_probs.device))
+        verdict = self.decide(draft, target_probs, rng)
         if draft.parents is not None and verdict.path is None:
             raise ValueError(
-                f"the {self.name} verifier verifies a chain, and a tree was drafted; verify it with verify_tree"
+                f"the {self.name} verifier verifies a chain, and a tree was drafted; use verify_tree"
             )
         return verdict
 

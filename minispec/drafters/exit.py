@@ -45,9 +45,9 @@ class Exit(nn.Module):
 
 def untrained_exit(model: GPT, layers: int) -> Exit:
     """Returns an exit that has learned nothing: the model's own last norm, earlier."""
-    made = Exit(model.config.width, layers, model.config.norm_eps).to(model.device, model.dtype)
-    made.norm = deepcopy(model.norm)
-    return made.requires_grad_(False)
+    exit = Exit(model.config.width, layers, model.config.norm_eps).to(model.device, model.dtype)
+    exit.norm = deepcopy(model.norm)
+    return exit.requires_grad_(False)
 
 
 class ExitCache(KVCache):
@@ -152,7 +152,13 @@ class EarlyExitGPT:
         return cache
 
     def read_ahead(self, cache: ExitCache, token: Tensor) -> Tensor:
-        """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
+        """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V].
+
+        Raises:
+            ValueError: if no draft shares the cache.
+        """
+        if not cache.shared:
+            raise ValueError(FIRST)
         stream = self.first_layers(token[:, None], cache)
         cache.streams.append(stream)
         return self.head(self.exit(stream))[:, -1]
@@ -163,8 +169,6 @@ class EarlyExitGPT:
         Raises:
             ValueError: if the target has not read the last draft of this cache, or no draft shares it.
         """
-        if not cache.shared:
-            raise ValueError(FIRST)
         if cache.streams:
             raise ValueError("the last draft was never verified: a drafter serves one run at a time")
         return draw_chain(partial(self.read_ahead, cache), pending, k, warp, rng)
@@ -176,7 +180,7 @@ class EarlyExitGPT:
             ValueError: if a tree is given, or a cache that `new_cache` has not made.
         """
         if tree is not None:
-            raise ValueError("an early exit reads chains only, no trees")
+            raise ValueError("EarlyExitGPT reads no trees; a GPT on the torch backend does")
         if cache is None:
             return self.model.hidden(tokens)
         if not isinstance(cache, ExitCache):

@@ -79,7 +79,7 @@ class ParallelGPT:
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
         """Reads tokens [B, n]; returns their states [B, n, D] and extends the cache. It reads chains only."""
         if tree is not None:
-            raise ValueError("parallel layers read chains only, no trees")
+            raise ValueError("ParallelGPT reads no trees; a GPT on the torch backend does")
         return self.with_masks(tokens, cache, 0)
 
     def with_masks(self, tokens: Tensor, cache: KVCache | None, masks: int) -> Tensor:

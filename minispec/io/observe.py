@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from minispec.core.batch import Prompts, Request, checked_requests, requests_of
+from minispec.core.batch import Prompts, Request, requests_of
 from minispec.core.cache import KVCache
 from minispec.core.draft import Drafter
 from minispec.core.loop import speculate
@@ -41,8 +41,8 @@ def checked(
     target: LanguageModel, prompts: Sequence[Sequence[int] | Request], settings: Mapping[str, Any]
 ) -> list[Request]:
     """Returns what `speculate` is called with as requests, each read once; ValueError for unusable ones."""
-    requests = requests_of(prompts, settings.get("max_new_tokens"), settings.get("eos"))
-    return checked_requests(requests, target.vocab_size, target.max_length)
+    cap, eos = settings.get("max_new_tokens"), settings.get("eos")
+    return requests_of(prompts, cap, eos, target.vocab_size, target.max_length)
 
 
 def observe(

@@ -227,12 +227,13 @@ class LookUpDrafter:
     """Proposes what followed the last two tokens when they last stood in the text."""
 
     cache_lengths = None  # there is no cache
+    max_length = 10**6  # no text is too long
 
     def __init__(self, vocab_size):
         self.vocab_size = vocab_size
 
-    def start(self, prompts):
-        """Begins a run. Takes the prompts: lists of ids, one per row."""
+    def start(self, prompts, hidden):
+        """Begins a run. Takes the prompts: lists of ids, one per row; hidden is not needed."""
         raise NotImplementedError
 
     def propose(self, pending, k, warp, rng):

@@ -175,7 +175,7 @@ def test_an_answer_that_changes_its_input_is_told():
 
     def overwrites(draft, target_probs, rng):
         draft.tokens[:] = 0
-        return minispec.verify_rejection(draft, target_probs, rng)
+        return minispec.verify_rejection.decide(draft, target_probs, rng)
 
     changes = {"continue-greedily": appends, "residual": subtracts, "write-the-verifier": overwrites}
     for key, answer in changes.items():
@@ -230,9 +230,9 @@ def test_a_test_is_scored_bug_by_bug():
 def test_looking_at_bugs_leaves_the_shipped_code_alone():
     """The rules with bugs are copies: nothing that the loop uses is one of them."""
     check("write-a-test", lambda verifier: True)
-    live = minispec.verify_rejection.__globals__
-    assert live["verify_rejection"] is minispec.verify_rejection
-    for name in ("verify_rejection", "next_distribution", "residual"):
+    live = minispec.verify_rejection.decide.__globals__
+    assert live["accept_rejection"] is minispec.verify_rejection.decide
+    for name in ("accept_rejection", "next_distribution", "residual"):
         assert live[name].__globals__ is live and live[name].__code__.co_filename.endswith("verify.py")
 
 

@@ -8,7 +8,7 @@ from minispec.classroom.exercises.rejection import accepting
 from minispec.classroom.exercises.sampled_loop import probabilities, rejection_loop
 from minispec.classroom.running import Malformed
 from minispec.classroom.trials import looped_with_caches
-from minispec.classroom.watched import watched
+from minispec.classroom.watched import WatchedModel
 from minispec.evidence.proof.models import table_pair
 
 right = rejection_loop()
@@ -17,7 +17,7 @@ right = rejection_loop()
 def pair():
     log = []
     target, draft = table_pair(2, 1)
-    return watched("target", target, log, 9), watched("draft model", draft, log, 9), log
+    return WatchedModel("target", target, log, 9), WatchedModel("draft model", draft, log, 9), log
 
 
 def faults(answer, k=1):

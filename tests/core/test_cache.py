@@ -85,5 +85,6 @@ def test_memory_is_taken_once(model, cache):
 
 def test_more_rows_than_memory_allows_are_refused():
     """One line that says how many rows, not the allocator's error."""
-    with refused("no memory for a cache of 1,000,000,000,000 rows; take fewer"):
-        KVCache(2, 10**12, 4, 4096, 64)
+    cache = KVCache(2, 10**6, 4, 4096, 64)
+    with refused("no memory for a cache of 1,000,000 rows; take fewer"):
+        cache.begin(4096)

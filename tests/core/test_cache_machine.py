@@ -75,7 +75,8 @@ class CacheMachine(RuleBasedStateMachine):
         """Rows keep a prefix, and get a pending token that the cache must not hold."""
         kept = [data.draw(st.integers(0, len(row))) for row in self.rows]
         self.rows = [row[:n] for row, n in zip(self.rows, kept, strict=True)]
-        rollback(self.cache, [[*row, pending] for row in self.rows])
+        ids = torch.full((len(kept),), pending)
+        rollback(self.cache, Verdict(ids, ids), self.cache.row_lengths, kept)
 
     @invariant()
     def lengths_are_those_of_the_texts(self):

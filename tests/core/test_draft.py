@@ -51,9 +51,11 @@ def test_a_drafter_may_warp_as_it_likes(own):
 def test_tokens_are_drawn_from_the_reported_distributions(name):
     """Given the distributions and the same seed, the drafted tokens follow: each is drawn from its own."""
     drafter = ModelDrafter(PAIRS[name][1])
-    drafter.start(PROMPTS)
+    tiny.begin(drafter, PROMPTS)
     with torch.inference_mode():
-        draft = drafter.propose(torch.tensor([row[-1] for row in PROMPTS]), 4, Warp(1.1), SeededRng(0))
+        draft = drafter.propose(
+            torch.tensor([row[-1] for row in PROMPTS]), 4, Warp(1.1), tiny.drafting(SeededRng(0), 3)
+        )
     rng = SeededRng(0)
     assert torch.equal(draft.tokens, torch.stack([rng.categorical(q) for q in draft.probs.unbind(1)], 1))
     assert draft.lengths.tolist() == [4, 4, 4]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from tiny import PAIRS, PROMPTS, Spied, outcome, watched
 
-from minispec import ModelDrafter, SeededRng, Warp, generate, verify_greedy, verify_rejection
+from minispec import ModelDrafter, SeededRng, Verdict, Warp, generate, verify_greedy, verify_rejection
 from minispec.core.prefill import prefill
 from minispec.core.rollback import rollback
 from minispec.evidence.proof.cases import Case
@@ -156,16 +156,19 @@ def test_the_oracles_distribution_is_the_targets():
 def test_prefill_reads_all_but_the_last_token_of_each_prompt(name):
     """Ragged prompts are read at once, and padding is forgotten; rollback cuts to another text's length."""
     target = PAIRS[name][0]
-    kept = prefill(target, PROMPTS)
+    kept, hidden = prefill(target, PROMPTS)
+    assert hidden.shape == (3, max(map(len, PROMPTS)) - 1, target.hidden_size)
     tiny.holds_all_but_the_pending_token(target, kept, PROMPTS)
-    rollback(kept, [prompt[:3] for prompt in PROMPTS])
+    nothing = Verdict(torch.zeros(3).long(), torch.zeros(3).long())
+    rollback(kept, nothing, kept.row_lengths, [min(len(prompt), 3) - 1 for prompt in PROMPTS])
     tiny.holds_all_but_the_pending_token(target, kept, [prompt[:3] for prompt in PROMPTS])
 
 
 def test_prompts_of_one_token_need_no_prefill():
     """There is nothing to read before the first round, so no forward is made."""
     spied = Spied(tiny.table())
-    assert prefill(spied, [[1], [2]]).row_lengths == (0, 0)
+    cache, hidden = prefill(spied, [[1], [2]])
+    assert cache.row_lengths == (0, 0) and hidden.shape == (2, 0, spied.hidden_size)
     assert spied.calls == 0
 
 

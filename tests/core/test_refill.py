@@ -23,7 +23,7 @@ def target_and_drafter(way):
     return target, DRAFTERS.get(way, ModelDrafter)(target if way in ON_TARGET else DRAFT, None)
 
 
-def texts_of(way, at_once, prompts=QUEUE, **settings):
+def texts_of(way, batch_size, prompts=QUEUE, **settings):
     """Returns the text of each prompt, and the rounds; caches are looked at after each round."""
     target, drafter = target_and_drafter(way)
     greedy = verify_tree_greedy if way.endswith("tree") else verify_greedy
@@ -31,46 +31,46 @@ def texts_of(way, at_once, prompts=QUEUE, **settings):
     texts = [[] for _ in prompts]
     rounds = []
     k = 0 if drafter is None else 3
-    for r in tiny.decode(target, drafter, prompts, k=k, at_once=at_once, **settings):
+    for r in tiny.decode(target, drafter, prompts, k=k, batch_size=batch_size, **settings):
         rounds.append(r)
         for row, emitted in enumerate(r.emitted):
-            texts[r.names[row]] += emitted
+            texts[r.prompt_ids[row]] += emitted
         if drafter is not None and drafter.cache_lengths is not None:
             assert drafter.cache_lengths == r.lengths
     return texts, rounds
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 3])
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
 @pytest.mark.parametrize("way", WAYS)
-def test_each_text_is_that_of_the_prompt_alone(way, at_once):
+def test_each_text_is_that_of_the_prompt_alone(way, batch_size):
     """Greedy, in float64, with every drafter, on few rows: all but the first prompts come into used ones."""
-    texts, rounds = texts_of(way, at_once)
+    texts, rounds = texts_of(way, batch_size)
     alone = [texts_of(way, None, [prompt])[0][0] for prompt in QUEUE]
     assert texts == alone
     assert {len(text) for text in texts} != {12}, "some rows must end early"
-    assert all(len(r.live) == at_once for r in rounds)
-    assert sorted({name for r in rounds for name in r.names}) == list(range(len(QUEUE)))
+    assert all(len(r.live) == batch_size for r in rounds)
+    assert sorted({prompt_id for r in rounds for prompt_id in r.prompt_ids}) == list(range(len(QUEUE)))
 
 
 @pytest.mark.parametrize("way", ["model", "ngram", "medusa", "eagle", "exit"])
-@pytest.mark.parametrize("at_once", [1, 3])
-def test_noise_belongs_to_the_prompt(way, at_once):
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_noise_belongs_to_the_prompt(way, batch_size):
     """With keyed noise a text is the same, however many rows there are, and whoever was there before."""
     settings = {"verifier": verify_coupled, "warp": Warp(), "rng": KeyedRng(5)}
     together, _ = texts_of(way, None, **settings)
-    assert texts_of(way, at_once, **settings)[0] == together
+    assert texts_of(way, batch_size, **settings)[0] == together
     assert len({tuple(text) for text in together}) == len(QUEUE)
 
 
 def test_rows_are_live_while_prompts_wait():
     """In each round but the last ones all rows decode; the prompts come in their order."""
     _, rounds = texts_of("model", 2)
-    waiting = [max(r.names) < len(QUEUE) - 1 for r in rounds]
+    waiting = [max(r.prompt_ids) < len(QUEUE) - 1 for r in rounds]
     assert all(all(r.live) for r, more in zip(rounds, waiting, strict=True) if more)
-    begun = [name for r in rounds for name in r.names]
-    assert list(dict.fromkeys(begun)) == sorted(set(begun))
-    for at_once in (len(QUEUE), 50, None):  # with as many rows as prompts none waits
-        assert all(r.names == tuple(range(len(QUEUE))) for r in texts_of("model", at_once)[1])
+    started = [prompt_id for r in rounds for prompt_id in r.prompt_ids]
+    assert list(dict.fromkeys(started)) == sorted(set(started))
+    for batch_size in (len(QUEUE), 50, None):  # with as many rows as prompts none waits
+        assert all(r.prompt_ids == tuple(range(len(QUEUE))) for r in texts_of("model", batch_size)[1])
 
 
 def test_a_prompt_without_space_takes_no_row():
@@ -85,7 +85,7 @@ def test_a_prompt_without_space_takes_no_row():
 
 def test_no_rows_at_all_are_refused():
     """One line, as for every number that makes no sense."""
-    with pytest.raises(ValueError, match="at least 1 prompt must be decoded at once, not 0"):
+    with pytest.raises(ValueError, match="the batch must have at least 1 row, not 0"):
         texts_of("model", 0)
 
 

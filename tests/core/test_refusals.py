@@ -20,7 +20,6 @@ from minispec import (
     speculate,
 )
 from minispec.core.draft import draft_within
-from minispec.core.rng import BlockRng
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import ExitDrafter
 from minispec.drafters.medusa import Medusa, MedusaDrafter, doubtful_tree
@@ -31,7 +30,7 @@ from minispec.evidence.proof.models import early_exit
 from minispec.verifiers.tree import verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
-ROUND = 3, Warp(0), BlockRng(SeededRng(0), [2], [9], torch.device("cpu"))
+ROUND = 3, Warp(0), SeededRng(0), tiny.round_plan([9], [2]), 40
 HALVES = torch.full((1, 2, 4), 0.5).double()
 HALVES[..., 2:] = 0
 NO_TREES = [[1, 1], [0, 2], [1, 0], [-1, 0]]
@@ -80,7 +79,7 @@ def test_a_draft_that_cannot_be_is_refused(parts, line):
 def test_of_padding_nothing_is_asked():
     """After a row's length any id may stand, with any distribution."""
     draft = draft_of(((0, 99),), lengths=torch.tensor([1]))
-    assert draft.inside.tolist() == [[True, False]]
+    assert draft.mask.tolist() == [[True, False]]
     assert draft_of(((7, -3),), probs=HALVES * torch.nan, lengths=torch.tensor([0])).k == 2
 
 
@@ -88,11 +87,13 @@ class Misfit:
     """Proposes the same draft whatever it is asked."""
 
     cache_lengths = None
+    vocab_size = 11
+    max_length = 40
 
     def __init__(self, *shape, **parts):
         self.draft = Draft(torch.ones(*shape[:2], dtype=torch.long), torch.ones(shape), **parts)
 
-    def start(self, prompts):
+    def start(self, prompts, hidden):
         pass
 
     def propose(self, pending, k, warp, rng):
@@ -110,17 +111,17 @@ class Misfit:
     ],
     ids=["longer", "deeper", "rows", "vocabulary"],
 )
-def test_a_draft_that_does_not_fit_its_round_is_refused_by_name(drafter, drafted, how):
-    """More tokens than K, a tree deeper than K, other rows, another vocabulary: one line names the class."""
+def test_a_draft_that_does_not_fit_its_round_is_refused(drafter, drafted, how):
+    """More tokens than K, a tree deeper than K, other rows, another vocabulary: one line says so."""
     wanted = "it was asked for at most 3 tokens for 1 rows over 11 ids on cpu"
-    with refused(f"^Misfit has drafted {drafted} on cpu; {wanted}$"):
+    with refused(f"^the drafter has proposed {drafted} on cpu; {wanted}$"):
         run(drafter, [[1, 2]], how)
 
 
-def test_a_draft_on_another_device_is_refused_by_name():
+def test_a_draft_on_another_device_is_refused():
     """On the CPU, for a target that is elsewhere."""
-    with refused("^Misfit has drafted .* on cpu; .* on meta$"):
-        draft_within(Misfit(1, 3, 11), torch.ones(1, dtype=torch.long, device="meta"), *ROUND, TARGET)
+    with refused("^the drafter has proposed .* on cpu; .* on meta$"):
+        draft_within(Misfit(1, 3, 11), torch.ones(1, dtype=torch.long, device="meta"), *ROUND)
 
 
 def test_padding_and_broad_trees_fit():
@@ -130,14 +131,14 @@ def test_padding_and_broad_trees_fit():
         Misfit(1, 6, 11, parents=torch.tensor([[0, 0, 1, 2, 3, 3]])),
         Misfit(1, 6, 11, parents=torch.arange(6)[None], lengths=torch.tensor([3])),
     ):
-        assert draft_within(fits, torch.ones(1).long(), *ROUND, TARGET) is fits.draft
+        assert draft_within(fits, torch.ones(1).long(), *ROUND) is fits.draft
 
 
 def test_rows_that_end_before_others_propose_possible_tokens():
     """At temperature 0 a row without budget has one possible token; what stands there is padding, 0."""
     rounds = run(ModelDrafter(DRAFT), [[1], [2, 3, 1, 4, 5, 6], [7, 7]], eos=(4, 9), k=5, max_new_tokens=14)
     ended = [r for r in rounds if not all(r.live)]
-    assert ended and all(not r.draft.tokens[~r.draft.inside].any() for r in ended)
+    assert ended and all(not r.draft.tokens[~r.draft.mask].any() for r in ended)
 
 
 def ids_of(run):
@@ -190,7 +191,7 @@ def test_a_model_without_trees_is_named():
     """As a target and as a draft; the text of the error is one line."""
     table = tiny.table(11)
     for target, draft in ((table, DRAFT), (TARGET, table)):
-        with refused("reads no trees, a GPT on the torch backend does: TableModel"):
+        with refused("TableModel reads no trees; a GPT on the torch backend does"):
             run(TreeDrafter(draft, [0, 0, 1]), target=target, verifier=verify_tree_greedy)
 
 

@@ -1,4 +1,4 @@
-"""What the core has ready for later drafters: layer ranges, trees, refilled rows, hidden states, rules."""
+"""What the core offers to drafters and verifiers of other authors: trees, refilled rows, hidden states."""
 
 import pytest
 import tiny
@@ -6,9 +6,11 @@ import torch
 from refusals import refused
 from tiny import PAIRS, PROMPTS, decode, same
 
-from minispec import ModelDrafter, Warp, observe, speculate, verify_greedy
+from minispec import ModelDrafter, Verifier, Warp, observe, speculate
 from minispec.core.model import Tree
 from minispec.core.prefill import refill
+from minispec.core.verify import accept_greedy
+from minispec.drafters.tree import TreeDrafter
 
 CONTEXT = 40
 LAYERS = 3
@@ -54,56 +56,6 @@ def holds_the_texts(model, cache, texts):
     for seed in (2, 3):
         block = tokens(len(texts), 3, seed)
         texts = as_if_alone(model, texts, block, model(block, cache))
-
-
-# Ranges of layers: an early exit.
-
-
-def through(model, cache, x, first=0, last=LAYERS):
-    """Takes a stream [B, n, D] through some of the layers, into a cache."""
-    view = model.view(x.shape[1], cache, None, slice(first, last))
-    x = model.layers(x, view, first, last)
-    cache.advance()
-    return x
-
-
-def read_ahead(model, cache, block, layers):
-    """Reads a block token by token through the first layers; returns the stream after them: [B, n, D]."""
-    embedded = model.embed_tokens(block).split(1, dim=1)
-    return torch.cat([through(model, cache, x, 0, layers) for x in embedded], dim=1)
-
-
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-def test_an_early_exit_reads_ahead_and_the_other_layers_follow(model, lengths, layers):
-    """K tokens through E layers one by one, then through the others at once: logits of a plain forward.
-
-    Twice in a row, with a rollback to different lengths between, as two rounds would do it. What was read
-    ahead before, and dropped, leaves no trace.
-    """
-    texts, cache = read_before(model, lengths)
-    for seed, kept in ((1, [4, 1, 0]), (2, [5, 5, 5])):
-        before = cache.row_lengths
-        read_ahead(model, cache, tokens(3, 4, 9), layers)
-        assert cache.row_lengths == before  # all layers together hold what the last one does
-        cache.truncate(before)
-        block = tokens(3, 5, seed)
-        x = through(model, cache, read_ahead(model, cache, block, layers), layers)
-        assert cache.row_lengths == tuple(n + 5 for n in before)
-        after = as_if_alone(model, texts, block, model.head(model.norm(x)))
-        texts = [text[: len(text) - 5 + n] for text, n in zip(after, kept, strict=True)]
-        cache.truncate([len(text) for text in texts])
-    holds_the_texts(model, cache, texts)
-
-
-def test_an_early_exit_ends_with_the_context(model):
-    """The first layers have as much space as the others, counted on their own."""
-    _, cache = read_before(model, [CONTEXT - 2])
-    x = read_ahead(model, cache, tokens(1, 2), 1)
-    with refused(f"the context is full: {CONTEXT} tokens and 1 more"):
-        model.view(1, cache, None, slice(0, 1))
-    through(model, cache, x, 1)
-    assert cache.row_lengths == (CONTEXT,)
 
 
 # Trees.
@@ -189,15 +141,13 @@ def test_rows_are_refilled_from_the_right_prompts(model):
 # Hidden states for the drafter.
 
 
-class Wanting(ModelDrafter):
-    """A draft model that asks for the target's hidden states, and keeps what it gets.
+class Reading(ModelDrafter):
+    """A draft model that keeps the target's hidden states that it gets.
 
     Attributes:
         starts: what came with each `start`.
         rounds: what came with each round.
     """
-
-    wants_hidden = True
 
     def __init__(self, model):
         super().__init__(model)
@@ -205,7 +155,7 @@ class Wanting(ModelDrafter):
         self.rounds = []
 
     def start(self, prompts, hidden):
-        super().start(prompts)
+        super().start(prompts, hidden)
         self.starts.append(hidden)
 
     def commit(self, round):
@@ -217,14 +167,14 @@ class Wanting(ModelDrafter):
 @pytest.mark.parametrize("run", [speculate, observe])
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("prompts", [PROMPTS, [[4], [2]]], ids=["ragged", "single tokens"])
-def test_a_drafter_that_wants_them_gets_the_targets_hidden_states(prompts, name, run):
+def test_a_drafter_gets_the_targets_hidden_states(prompts, name, run):
     """Of the prompts at the start: those of a plain forward; of each round: what its logits came from."""
     target, draft = PAIRS[name]
-    drafter = Wanting(draft)
+    drafter = Reading(draft)
     rounds = list(decode(target, drafter, prompts, run))
     (start,) = drafter.starts
     longest = max(map(len, prompts)) - 1
-    assert start is None if longest == 0 else start.shape[:2] == (len(prompts), longest)
+    assert start.shape == (len(prompts), longest, target.hidden_size)
     for row, prompt in enumerate(prompts):
         if len(prompt) > 1:
             same(start[row, : len(prompt) - 1], plain(target, prompt[:-1]))
@@ -233,33 +183,50 @@ def test_a_drafter_that_wants_them_gets_the_targets_hidden_states(prompts, name,
         same(target.head(hidden), r.target_logits)
     without = list(decode(target, ModelDrafter(draft), prompts, run))
     assert [r.emitted for r in without] == [r.emitted for r in rounds]
-    assert all(r.target_hidden is None for r in without)
 
 
-# Rules that say what they are.
+# Verifiers of other authors.
 
 
-def of_ones_own(rule, **attributes):
-    """Returns a rule of another name that decides the same, and says of itself what is given."""
-
-    def other(draft, target_probs, rng):
-        return rule(draft, target_probs, rng)
-
-    vars(other).update(attributes)
-    return other
+def of_another_author(**fields):
+    """Returns a verifier of another name that decides as `verify_greedy` does."""
+    return Verifier("mine", accept_greedy, **fields)
 
 
-def test_a_greedy_rule_of_ones_own_needs_temperature_0():
-    """What it says of itself counts, not its name: refused above, and the target's text at 0.
+def test_a_greedy_verifier_needs_temperature_0():
+    """What is known of it counts, not its name: refused above, and the target's text at 0.
 
     Of one that goes on after a rejection it has no meaning how many tokens were tested.
     """
     target, draft = PAIRS["table"]
-    greedy = of_ones_own(verify_greedy, greedy=True)
+    greedy = of_another_author(greedy=True)
     with refused("greedy verifier needs temperature 0, not 0.5"):
         list(decode(target, ModelDrafter(draft), verifier=greedy, warp=Warp(0.5)))
     tiny.targets_own_text(target, ModelDrafter(draft), verifier=greedy)
-    goes_on = of_ones_own(verify_greedy, stops_at_first_rejection=False)
-    for rule, tested in ((of_ones_own(verify_greedy), True), (goes_on, False)):
-        for r in decode(target, ModelDrafter(draft), verifier=rule, warp=Warp(0.5)):
+    goes_on = of_another_author(stops_at_first_rejection=False)
+    for verifier, tested in ((accept_greedy, True), (goes_on, False)):
+        for r in decode(target, ModelDrafter(draft), verifier=verifier, warp=Warp(0.5)):
             assert (r.tested(0) is not None) == tested
+
+
+def test_a_plain_function_is_a_verifier():
+    """Of three arguments; it draws by name of the position or not, and emits the target's text."""
+    target, draft = PAIRS["gpt"]
+    asked = []
+
+    def mine(draft, target_probs, rng):
+        asked.append(rng.plan.starts)
+        assert rng.bernoulli(torch.ones(len(draft.tokens))).tolist() == [
+            budget > 0 for budget in rng.plan.budgets
+        ]
+        return accept_greedy(draft, target_probs, rng)
+
+    tiny.targets_own_text(target, ModelDrafter(draft), verifier=mine)
+    assert asked[0] == tuple(map(len, PROMPTS))
+
+
+def test_a_tree_is_refused_by_a_verifier_for_chains():
+    """By its name, in the loop and alone."""
+    target, draft = PAIRS["gpt"]
+    with refused("the greedy verifier verifies a chain, and a tree was drafted"):
+        list(decode(target, TreeDrafter(draft, [0, 0]), **tiny.GREEDY))

@@ -143,11 +143,11 @@ class Told:
         self.ids = torch.tensor(ids)
         self.asked = []
 
-    def bernoulli(self, probs, *, positions, live):
-        self.asked.append(live.tolist())
-        return self.answers[:, positions] & live
+    def bernoulli(self, probs, place):
+        self.asked.append(place.live.tolist())
+        return self.answers[:, int(place.positions[0])] & place.live
 
-    def categorical(self, probs, *, positions):
+    def categorical(self, probs, place):
         self.dists = probs
         return self.ids
 

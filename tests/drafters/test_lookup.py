@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
-from tiny import PAIRS, PROMPTS, decode, live_rows, table_pair
+from tiny import PAIRS, PROMPTS, begin, decode, live_rows, table_pair
 
 from minispec import (
     NgramDrafter,
@@ -89,7 +89,7 @@ def test_a_draft_is_certain_and_padded(name):
     """Rows that find something beside one that does not: lengths, distributions, types. A new run forgets."""
     drafter = DRAFTERS[name](6, dtype=torch.float32)
     for prompts in ([[4], [1, 2, 3, 1, 2], [5, 5]], [[1], [2, 1]]):
-        drafter.start(prompts)
+        begin(drafter, prompts)
         draft = drafter.propose(torch.tensor([prompt[-1] for prompt in prompts]), 4, Warp(), SeededRng(0))
         wanted = [by_hand(name, prompt, 4) for prompt in prompts]
         assert draft.lengths.tolist() == list(map(len, wanted))

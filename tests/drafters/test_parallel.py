@@ -44,13 +44,13 @@ def by_hand(parts, model, text, drafted):
     return model.head(states + before @ parts.before.weight.T @ parts.change.weight.T)
 
 
-@pytest.mark.parametrize("at_once", [None, 2])
-def test_q_is_one_forward_over_masks_corrected_by_the_token_before(model, at_once):
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_q_is_one_forward_over_masks_corrected_by_the_token_before(model, batch_size):
     """On ragged rows, whatever was accepted before, at the end of the budget, and for refilled rows."""
     drafter = drafter_of(model)
     compared = 0
     kept = set()
-    rounds = decode(model, drafter, k=4, warp=Warp(0.8), rng=SeededRng(5), at_once=at_once)
+    rounds = decode(model, drafter, k=4, warp=Warp(0.8), rng=SeededRng(5), batch_size=batch_size)
     for r, row, text, drafted in live_rows(rounds):
         if drafted:
             wanted = Warp(0.8)(by_hand(drafter.model.parts, model, text, drafted))
@@ -93,9 +93,9 @@ def test_a_draft_is_one_forward_whatever_k(model, parts):
     runs = []
     drafter.model.parts.layers[0].register_forward_hook(lambda _, inputs, __: runs.append(inputs[0].shape[1]))
     for k in (1, 4, 8):
-        drafter.start([[1, 2, 3]])
+        tiny.begin(drafter, [[1, 2, 3]])
         runs.clear()
-        drafter.propose(torch.tensor([3]), k, Warp(), SeededRng(0))
+        drafter.propose(torch.tensor([3]), k, Warp(), tiny.drafting(SeededRng(0), 1))
         assert runs == [k] and drafter.cache_lengths == (3,)
 
 
@@ -104,13 +104,13 @@ def test_without_the_correction_draws_are_independent(model, parts):
     told = torch.tensor([[1, 2, 3, 4], [1, 7, 3, 4]])
 
     class Told(SeededRng):
-        def categorical(self, probs, *, positions, **which):
-            return told[:, positions]
+        def categorical(self, probs, place):
+            return told[:, int(place.positions[0])]
 
     def differences():
         drafter = ParallelDrafter(parts, model)
-        drafter.start([[1, 2, 3]] * 2)
-        first, second = drafter.propose(torch.tensor([3, 3]), 4, Warp(), Told(0)).probs
+        tiny.begin(drafter, [[1, 2, 3]] * 2)
+        first, second = drafter.propose(torch.tensor([3, 3]), 4, Warp(), tiny.drafting(Told(0), 2)).probs
         return [not torch.allclose(p, q) for p, q in zip(first, second, strict=True)]
 
     assert differences() == [False, False, True, False]
@@ -119,9 +119,11 @@ def test_without_the_correction_draws_are_independent(model, parts):
 
 
 def test_as_a_language_model_it_says_what_its_first_position_says(model, parts):
-    """Read token by token it is a draft model, whose every step is corrected by the token just read."""
+    """Without masks it is a draft model, whose every step is corrected by the token just read."""
     text = PROMPTS[1]
-    whole = ParallelGPT(parts, model)(torch.tensor([text]))[0]
+    layers = ParallelGPT(parts, model)
+    tokens = torch.tensor([text])
+    whole = layers.after(layers.hidden(tokens), tokens)[0]
     for n in range(1, len(text) + 1):
         tiny.same(whole[n - 1], by_hand(parts, model, text[:n], [0])[0])
 

@@ -92,7 +92,7 @@ def exit_by_hand(model, target, drafter, text, drafted):
     """Yields logits of the head, of the exit, of the stream after E layers."""
     for i in range(len(drafted)):
         tokens = torch.tensor([text + drafted[:i]])
-        early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
+        early = model.layers[:2](model.embed_tokens(tokens), model.view(tokens.shape[1], None))
         yield model.head(target.exit(early))[0, -1]
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from refusals import refused
-from tiny import PAIRS, PROMPTS, CountingRng, decode, live_rows, table_pair, targets_own_text
+from tiny import PAIRS, PROMPTS, CountingRng, begin, decode, drafting, live_rows, table_pair, targets_own_text
 
 from minispec import ModelDrafter, Warp
 from minispec.drafters.stopping import StoppingDrafter
@@ -31,8 +31,8 @@ def test_rows_that_have_stopped_draw_nothing():
     target, draft = table_pair()
     drafter = StoppingDrafter(draft, 0.3)
     rng = CountingRng(2, len(PROMPTS))
-    drafter.start(PROMPTS)
-    drafted = drafter.propose(torch.tensor([p[-1] for p in PROMPTS]), 6, Warp(), rng)
+    begin(drafter, PROMPTS)
+    drafted = drafter.propose(torch.tensor([p[-1] for p in PROMPTS]), 6, Warp(), drafting(rng, len(PROMPTS)))
     assert rng.draws == drafted.lengths.tolist() and len(set(rng.draws)) > 1
 
 

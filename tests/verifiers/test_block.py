@@ -82,8 +82,8 @@ def test_a_rows_end_is_its_own():
     found = verify_block(draft, p, rng)
     assert all(drawn <= n + 1 for drawn, n in zip(rng.draws, draft.lengths.tolist(), strict=True))
     assert bool((found.accepted <= draft.lengths).all()) and len(set(found.accepted.tolist())) == 4
-    tokens = draft.tokens.where(draft.inside, 3)
-    other = Draft(tokens, draft.probs * draft.inside[..., None], draft.lengths)
+    tokens = draft.tokens.where(draft.mask, 3)
+    other = Draft(tokens, draft.probs * draft.mask[..., None], draft.lengths)
     same = verify_block(other, p, SeededRng(0))
     assert torch.equal(same.accepted, found.accepted) and torch.equal(same.token, found.token)
 

@@ -225,7 +225,7 @@ TREE = Tree(torch.tensor([[0, 1]]), torch.ones(1, 2, 2, dtype=torch.bool).tril()
         (lambda: exact()(tokens(2, 3), plain().new_cache(2)), "take it from its new_cache"),
         (lambda: exact()(tokens(2, 3), exact(width=17).new_cache(2)), "take it from its new_cache"),
         (lambda: plain()(tokens(2, 5), exact().new_cache(2)), "by its fixed-width model only"),
-        (lambda: exact().hidden(tokens(1, 2), exact().new_cache(1), TREE), "chains only"),
+        (lambda: exact().hidden(tokens(1, 2), exact().new_cache(1), TREE), "FixedWidth reads no trees"),
     ],
 )
 @torch.inference_mode()

@@ -58,7 +58,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "form"), RULES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(("rule", "form"), RULES, ids=[verifier.name for verifier, _ in RULES])
 def test_the_damage_at_one_position_is_the_closed_form(rule, form):
     """On every instance of one drafted token, enumerated by `check_verifier`; the rule says that it loses."""
     report = check_verifier(rule, instances=SINGLE)

@@ -44,5 +44,5 @@ def test_a_path_is_kept_and_its_leaf_is_followed():
 
 def test_a_rule_for_chains_refuses_a_tree():
     """It would take siblings for a text; the loop says which rule to use."""
-    with refused("this rule verifies a chain, and a tree was drafted"):
+    with refused("the rejection verifier verifies a chain, and a tree was drafted"):
         list(tiny.decode(TARGET, TreeDrafter(DRAFT, [0, 0, 1])))

@@ -13,7 +13,7 @@ from minispec.classroom.exercise import exercise
 from minispec.classroom.running import Malformed, ids, whole
 from minispec.classroom.trials import proposed, sampled
 from minispec.core.records import Draft, Round
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp, one_hot
 
 Range = Callable[[int, int], range]
@@ -23,21 +23,22 @@ class LookUpDrafter:
     """Proposes what followed the last two tokens. Wrong answers replace one of its methods."""
 
     cache_lengths = None
+    max_length = 10**6
 
     def __init__(self, vocab_size: int) -> None:
         """Takes V."""
         self.vocab_size = vocab_size
         self.texts: list[list[int]] = []
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Takes the prompts."""
+    def start(self, prompts: Sequence[Sequence[int]], hidden: Tensor) -> None:
+        """Takes the prompts; hidden [B, n, D] is not used."""
         self.texts = [list(prompt) for prompt in prompts]
 
     def ends(self, text: list[int]) -> range:
         """Returns where earlier pairs end, the latest first."""
         return range(len(text) - 1, 1, -1)
 
-    def propose(self, pending: Tensor, k: int, warp: Warp, rng: Rng) -> Draft:
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Looks up what followed before: pending [B] in, a draft of tokens [B, k] and q [B, k, V] out."""
         found = []
         for text in self.texts:

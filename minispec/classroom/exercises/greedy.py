@@ -33,7 +33,7 @@ def continue_greedily(
     """
     text = list(prompt)
     for _ in range(n):
-        text.append(int(row(model(torch.tensor([text[read]]))).argmax()))
+        text.append(int(row(model.head(model.hidden(torch.tensor([text[read]])))).argmax()))
     return text[len(prompt) :]
 
 

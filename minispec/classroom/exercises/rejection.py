@@ -13,7 +13,7 @@ from minispec.classroom.trials import drafted, drafted_row, gained
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
 from minispec.core.records import Draft
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
 from minispec.core.verify import residual
 from minispec.core.warp import Warp
 
@@ -28,14 +28,14 @@ def drafter(
     """Returns an answer: a wrong one draws or reports by another warp, or reads the pending token only."""
 
     def draft_tokens(
-        model: LanguageModel, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: Rng
+        model: LanguageModel, cache: KVCache, pending: Tensor, k: int, warp: Warp, rng: RoundRng
     ) -> Draft:
         """Pending [B] in, a draft of tokens [B, k] and distributions [B, k, V] out."""
         token = pending
         tokens = []
         probs = []
         for _ in range(k):
-            logits = model((token if read_on else pending)[:, None], cache)[:, -1]
+            logits = model.head(model.hidden((token if read_on else pending)[:, None], cache))[:, -1]
             token = rng.categorical(draw_by(warp)(logits))
             tokens.append(token)
             probs.append(report_by(warp)(logits))

@@ -30,7 +30,7 @@ def as_basic(
 
 def probabilities(model: LanguageModel, tokens: list[int], cache: KVCache) -> Tensor:
     """Reads n tokens after what the cache holds; returns the distributions [n, V] of what follows each."""
-    return torch.softmax(model(torch.tensor([tokens]), cache)[0], -1)
+    return torch.softmax(model.head(model.hidden(torch.tensor([tokens]), cache))[0], -1)
 
 
 def rejection_loop(

@@ -21,8 +21,8 @@ from minispec.classroom.running import (
     time_limit,
 )
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng, SeededRng
-from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.core.rng import RoundPlan, RoundRng, SeededRng
+from minispec.core.verify import Verifier, accept_rejection, as_verifier, verify_greedy
 from minispec.evidence.checker.calls import Broken, Refused
 from minispec.evidence.checker.check import SAMPLES, check_verifier
 from minispec.evidence.checker.guard import OutOfTime
@@ -55,12 +55,12 @@ TELLING = (
 )
 
 
-def bonus_after_rejection(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
+def bonus_after_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
     """A wrong rule: a row's last token comes from the bonus's distribution also after a rejection.
 
     target_probs is [B, K+1, V].
     """
-    accepted = verify_rejection(draft, target_probs, rng).accepted
+    accepted = accept_rejection(draft, target_probs, rng).accepted
     rows = torch.arange(len(accepted))
     return Verdict(accepted, rng.categorical(target_probs[rows, draft.lengths]))
 
@@ -80,14 +80,16 @@ def distributions_of(rule: Verifier) -> tuple[Any, ...]:
 
 def judge_verifier(answer: Any) -> Judgement:
     """Asks `check_verifier`, and looks whether the rule is a well-known wrong one."""
+    rule = as_verifier(answer)
     draft = Draft(torch.tensor([[2]]), Q[None, :1])
+    rng = RoundRng(SeededRng(0), RoundPlan.unlimited(1, draft.tokens.device))
     try:
         with time_limit(SECONDS):
-            outcome = attempt(called, answer, (draft, P[None, :2], SeededRng(0)), verdict)
+            outcome = attempt(called, rule.decide, (draft, P[None, :2], rng), verdict)
             if outcome.kind:
                 return failed(outcome)
-            report, between = checked(answer)
-            found = () if report.passed else distributions_of(answer)
+            report, between = checked(rule)
+            found = () if report.passed else distributions_of(rule)
     except OutOfTime:
         return failed(LATE)
     if report.passed and between:
@@ -95,7 +97,9 @@ def judge_verifier(answer: Any) -> Judgement:
     if report.passed:
         praise = VERIFIER.praise if report.method == "exact" else SAMPLED
         return Judgement("right", praise, str(report))
-    alike = (said for said, wrong in VERIFIER.wrong.values() if equal(found, distributions_of(wrong)))
+    alike = (
+        said for said, wrong in VERIFIER.wrong.values() if equal(found, distributions_of(as_verifier(wrong)))
+    )
     return Judgement("wrong", next(alike, sentence(report.reason or "it failed")), str(report))
 
 

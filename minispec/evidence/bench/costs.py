@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 
 import torch
 
+from minispec.core.batch import checked_prompt
 from minispec.core.draft import ModelDrafter
 from minispec.core.loop import generate, speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
 from minispec.core.records import Round
-from minispec.core.rng import BlockRng
+from minispec.core.rng import RoundPlan, RoundRng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
@@ -56,6 +57,7 @@ def measure_costs(
     draft = models.draft
     backend = models.backend
     context = min(target.max_length, draft.max_length)
+    checked_prompt(0, prompt, target.vocab_size, context)
     fitting = sorted({n for n in tokens if n < max(context, 2)})
     cached = min(cached, context - fitting[-1])
     width = max(fitting[-1] - 1, 1)
@@ -119,9 +121,9 @@ def draft_task(
     drafter = backend.drafter(model)
     assert isinstance(drafter, ModelDrafter)
     ids = [token % model.vocab_size for token in range(cached + 1)]
-    drafter.start([ids])
+    drafter.start([ids], torch.empty(1, cached, model.hidden_size))  # it needs no hidden states
     pending = torch.tensor(ids[-1:], device=model.device)
-    rng = BlockRng(backend.rng(0), [cached + 1], [width], pending.device)
+    rng = RoundRng(backend.rng(0), RoundPlan((0,), (cached + 1,), (width,), model.device))
 
     def task() -> None:
         drafter.propose(pending, width, warp, rng).tokens[0, -1].item()

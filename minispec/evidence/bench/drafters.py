@@ -9,7 +9,6 @@ import gc
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import wraps
 from statistics import median
 from types import FunctionType, ModuleType
 from typing import Any
@@ -19,7 +18,9 @@ from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
+from minispec.drafters.exit import EarlyExitGPT
+from minispec.drafters.parallel import ParallelGPT
 from minispec.evidence.bench.interleaved import Setting, figures, positions_of, speed_up_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Found, group
@@ -28,11 +29,13 @@ from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.heads import MAKERS, load_heads
 from minispec.io.observe import record
 from minispec.native.drafters import DRAFTERS
+from minispec.native.model import NativeGPT
 
 PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
 CACHED = 112  # tokens of the text after which rounds are timed
 TIMED = 32  # how many rounds
-CODE = (nn.Module, type, FunctionType, ModuleType)  # what no text needs of its own
+MODELS = (nn.Module, NativeGPT, EarlyExitGPT, ParallelGPT)
+CODE = (type, FunctionType, ModuleType)
 
 
 def measure(bench: BenchRun) -> Found:
@@ -134,12 +137,11 @@ def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Found]) -> float:
 def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> tuple[float, float]:
     """Returns the seconds of prefill, and of a round that drafts K tokens and keeps none of them."""
     target = setting.models.target
-    how = setting.drafting() | setting.sampling(seed, TIMED)
-    rule = how["verifier"]
+    settings = setting.drafting() | setting.sampling(seed, TIMED)
+    verifier = settings["verifier"]
 
-    @wraps(rule)
-    def none_kept(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-        verdict = rule(draft, target_probs, rng)  # for its time
+    def none_kept(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+        verdict = verifier.decide(draft, target_probs, rng)  # for its time
         token = draft.tokens[:, 0] if draft.k else verdict.token
         path = None if draft.parents is None else torch.zeros_like(draft.tokens, dtype=torch.bool)
         return Verdict(torch.zeros_like(token), token, path)
@@ -147,7 +149,8 @@ def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> 
     # The text repeats itself, so that a look-up finds something.
     text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED - 1)]
     with using_threads(setting.threads):
-        trace = record(target, prompts=[text], **how | {"k": k, "verifier": none_kept})
+        settings |= {"k": k, "verifier": replace(verifier, decide=none_kept)}
+        trace = record(target, prompts=[text], **settings)
     whole = trace.rounds[1 : TIMED - k]  # the first has the prefill, the last have no space for K tokens
     return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in whole)
 
@@ -167,7 +170,7 @@ def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
 def bytes_held(thing: Any, seen: set[int] | None = None) -> int:
     """Returns the bytes of what a drafter keeps of a text: cache and states, or an index; no weights."""
     seen = set() if seen is None else seen
-    if id(thing) in seen or isinstance(thing, CODE) or hasattr(thing, "new_cache"):
+    if id(thing) in seen or isinstance(thing, MODELS + CODE):
         return 0
     seen.add(id(thing))
     if isinstance(thing, KVCache | Tensor):

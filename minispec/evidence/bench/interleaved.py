@@ -13,6 +13,7 @@ from statistics import quantiles
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
+from minispec.core.batch import Prompts
 from minispec.core.draft import Drafter
 from minispec.core.loop import generate
 from minispec.core.records import Round
@@ -23,7 +24,6 @@ from minispec.native.backend import Models
 
 PHASES = ("prefill", "draft", "verify", "rollback", "other")
 
-Batch = Sequence[Sequence[int]]
 Tell = Callable[[str], None]
 Key = TypeVar("Key")
 Positions = Sequence[tuple[int, int]]
@@ -48,7 +48,7 @@ class Run:
 class Decodes(Protocol):
     """Anything that decodes and is timed."""
 
-    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
+    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
         """Decodes prompts side by side (see `Setting`)."""
 
 
@@ -93,7 +93,7 @@ class Setting:
             "verifier": backend.rules[self.verifier],
         }
 
-    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
+    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
         """Decodes prompts side by side, so many new tokens each, and times it; seed: of the sampling."""
         target = self.models.target
         how = self.sampling(seed, new_tokens)
@@ -112,7 +112,7 @@ class Setting:
 
 def interleave(
     groups: Mapping[Key, Sequence[Decodes]],
-    batches: Iterable[Batch],
+    batches: Iterable[Prompts],
     seed: int,
     new_tokens: int,
     tell: Tell = lambda text: None,

@@ -82,11 +82,12 @@ def forward_task(model: LanguageModel, cached: int, tokens: int, head: bool = Tr
     cache = model.new_cache(1)
     ids = (torch.arange(max(cached, tokens)) % model.vocab_size)[None].to(device)
     if cached:
-        model(ids[:, :cached], cache)
+        model.hidden(ids[:, :cached], cache)
 
     def task() -> None:
-        forward = model if head else model.hidden
-        forward(ids[:, :tokens], cache)[0, -1, 0].item()  # asking for a number waits for a GPU
+        hidden = model.hidden(ids[:, :tokens], cache)
+        out = model.head(hidden) if head else hidden
+        out[0, -1, 0].item()  # asking for a number waits for a GPU
         cache.truncate([cached])
 
     return task
@@ -134,9 +135,11 @@ def measure_acceptance(pair: Pair, prompts: Sequence[Sequence[int]], k: int = 4)
 
 
 def measure_memory(pair: Pair) -> list[MemoryPart]:
-    """Returns the bytes of weights and of one row's cache, for both models; nothing else grows."""
+    """Returns the bytes of weights and of one row's cache when it is full, for both models."""
     parts = []
     for name, model in (("target", pair.target), ("draft", pair.draft)):
         weights = sum(p.numel() * p.element_size() for p in model.parameters())
-        parts += [MemoryPart(name, "weights", weights), MemoryPart(name, "cache", model.new_cache(1).bytes)]
+        cache = model.new_cache(1)
+        cache.reserve(model.max_length)
+        parts += [MemoryPart(name, "weights", weights), MemoryPart(name, "cache", cache.bytes)]
     return parts

@@ -26,9 +26,9 @@ from minispec.evidence.bench.section import DECODINGS, BenchRun, Found
 from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
 from minispec.native.backend import Models
+from minispec.train.initialise import draw_weights
 from minispec.verifiers.block import verify_block
 from minispec.verifiers.coupled import verify_compare
-from minispec.train.initialise import draw_weights
 
 TRIED_K = 5  # at which backends and threads are compared
 AUTO_REPEATS = 4  # times the plan's: automatic and fixed K are so close that it takes more to tell

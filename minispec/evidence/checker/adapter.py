@@ -29,7 +29,7 @@ def verdict_of(emitted: Tensor, draft: Draft, placeholder: int = -1) -> Verdict:
     sees = Tree.after(draft.lengths, parents_of(draft)).mask  # [B, K+1, K+1]: a token's ancestors, and itself
     depths = sees.sum(-1) - 1  # [B, K+1]
     there = emitted.gather(1, (depths[:, 1:] - 1).clamp(max=emitted.shape[1] - 1))  # [B, K]
-    agrees = F.pad((draft.tokens == there) & draft.inside, (1, 0), value=True)
+    agrees = F.pad((draft.tokens == there) & draft.mask, (1, 0), value=True)
     ends = ~(sees & ~agrees[:, None]).any(-1) & (depths == accepted[:, None])
     if not bool(ends.any(-1).all()):
         row = int(ends.any(-1).long().argmin())

@@ -6,6 +6,7 @@ draws cannot be enumerated raises `NotScripted`; one that does not take an insta
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import torch
@@ -13,8 +14,8 @@ from torch import Tensor
 
 from minispec.core.model import Tree
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Place, Rng
-from minispec.core.verify import Verifier
+from minispec.core.rng import Place, Rng, RoundPlan, RoundPlan, RoundRng
+from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.evidence.checker.guard import Stopped, called
 from minispec.evidence.checker.instance import PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
@@ -42,17 +43,15 @@ class Refused(Exception):
 class CheckedRng(Lender):
     """The random number generator that a rule under test gets: it checks each request and passes it on.
 
-    With one row every draw belongs to it, so any shape will do. With several, a request must be for all
-    rows, or name those that it is for.
+    With one row every draw belongs to it, so any shape will do. With several, there must be a draw for each.
 
     A probability that should be 0 or 1, and is not because a sum was rounded, depends on the row's place in
     the batch. Such a branch would come and go, so it is not opened.
     """
 
-    def __init__(self, rng: EnumeratingRng, rows: int) -> None:
-        """Passes requests on to `rng`, for a batch of `rows` rows."""
+    def __init__(self, rng: EnumeratingRng) -> None:
+        """Passes requests on to `rng`; if it has only one script, all rows follow it, as if one."""
         self._rng = rng
-        self._rows = rows
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
@@ -81,17 +80,20 @@ class CheckedRng(Lender):
         return self._rng.decide(most, native, core)
 
     def _place(self, shape: torch.Size, place: Place | None) -> tuple[Place, Tensor]:
-        """Returns the rows that draws of a shape are for, flat, and which are to be made: [n]."""
-        if place is None or shape != (self._rows,) and self._rows > 1:
-            raise NotScripted(f"it asks for draws of shape {list(shape)} in a batch of {self._rows} rows")
-        everywhere = torch.ones(shape, dtype=torch.bool)
-        live = everywhere if place.live is None else place.live.bool().expand(shape)
-        rows = place.prompt_ids.expand(shape) if self._rows > 1 else torch.zeros(shape, dtype=torch.long)
-        flat = live.reshape(-1)
-        return Place(rows.reshape(-1), None, flat), flat
+        """Returns the rows that n draws of a shape are for, and which of them are to be made: [n] bool."""
+        rows = (0,) if place is None or len(self._rng.weights) == 1 else place.plan.prompt_ids
+        if len(rows) > 1 and shape != (len(rows),):
+            raise NotScripted(f"it asks for draws of shape {list(shape)} in a batch of {len(rows)} rows")
+        live = torch.ones(shape, dtype=torch.bool)
+        if place is not None and place.live is not None:
+            live = live & place.live.bool()
+        live = live.reshape(-1)
+        each = rows if len(rows) > 1 else rows * len(live)
+        plan = replace(RoundPlan.unlimited(len(live), live.device), prompt_ids=each)
+        return Place(plan, live=live), live
 
 
-def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
+def decide(rule: Verifier | Decide, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
     """Calls a rule once, on some rows [B] of an instance's drafts; returns two columns [B].
 
     The last drafted token that each row keeps (0: none, i + 1: token i), and the one that follows it.
@@ -103,8 +105,9 @@ def decide(rule: Verifier, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tu
         ImportError: if it needs what is not installed; that says nothing about the rule.
     """
     draft, target_probs = drafts.rows(rows)
+    plan = RoundPlan.unlimited(len(rows), target_probs.device)
     try:
-        verdict = called(rule, draft, target_probs, rng)
+        verdict = called(as_verifier(rule).decide, draft, target_probs, RoundRng(rng, plan))
     except (Broken, NotScripted, ImportError):
         raise
     except Stopped as stopped:

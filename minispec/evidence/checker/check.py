@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.rng import SeededRng
-from minispec.core.verify import Verifier
+from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.evidence.checker.calls import Broken, Refused, decide
 from minispec.evidence.checker.guard import called, time_limit
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
@@ -52,7 +52,7 @@ SAMPLED_DRAFTS = 27  # no more drafts than this in an instance that is sampled
 
 
 def check_verifier(
-    rule: Verifier,
+    verifier: Verifier | Decide,
     *,
     instances: Sequence[Instance] | None = None,
     tolerance: float = TOLERANCE,
@@ -63,11 +63,12 @@ def check_verifier(
     """Finds out whether an accept rule keeps the target's distribution.
 
     Args:
-        rule: (draft, target_probs [B, K+1, V], rng) -> Verdict; see `Verifier`. It may refuse a draft that it
-            was not made for: it raises NotImplementedError, and the instance is left out.
-        instances: what to try; by default `standard_instances()`, or `greedy_instances()` for a rule that
-            says `rule.greedy = True`. If the rule takes none of these, `large_instances()` are tried. For a
-            rule for trees give `tree_instances()`, of the kinds that it claims.
+        verifier: a `Verifier`, or a function (draft, target_probs [B, K+1, V], rng) -> Verdict; rng is a
+            `RoundRng`. It may refuse a draft that it was not made for: it raises NotImplementedError, and the
+            instance is left out.
+        instances: what to try; by default `standard_instances()`, or `greedy_instances()` for a verifier
+            that needs temperature 0. If it takes none of these, `large_instances()` are tried. For trees give
+            `tree_instances()`, of the kinds that it claims.
         tolerance: probabilities of texts may differ by this, where they are exact.
         samples: how many to draw of an instance, if the rule has to be sampled; a twentieth of it, if it
             takes one row at a time.
@@ -89,27 +90,28 @@ def check_verifier(
         raise ValueError(f"samples must be 1 or more, not {samples}")
     with time_limit(limit):
         pass  # whether it can be kept is found out before the rule is called
-    is_greedy = getattr(rule, "greedy", False)
-    limited: Verifier = rule if limit is None else partial(called, rule, limit=limit)
+    rule = as_verifier(verifier)
+    if limit is not None:
+        rule = replace(rule, decide=partial(called, rule.decide, limit=limit))
     if instances is None:
-        tried: Sequence[Instance] = greedy_instances() if is_greedy else standard_instances()
+        tried: Sequence[Instance] = greedy_instances() if rule.greedy else standard_instances()
     else:
         tried = sorted(instances, key=lambda one: one.size)
     if not tried:
         raise ValueError("there is no instance to try; give at least one")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        checker = Checker(limited, tried, tolerance, samples, seed)
+        checker = Checker(rule, tried, tolerance, samples, seed)
         report = checker.judge()
         if instances is not None:
             return report
         if not any(one.taken for one in report.results):
-            larger = replace(checker, family=large_instances(certain=is_greedy), is_small=False).judge()
+            larger = replace(checker, family=large_instances(certain=rule.greedy), is_small=False).judge()
             report = report if not any(one.taken for one in larger.results) else report.refused_for(larger)
         notes = report.notes
-        if is_greedy:
+        if rule.greedy:
             notes += ("it needs temperature 0, and was tried at temperature 0 only",)
-        if takes_trees(limited):
+        if takes_trees(rule):
             notes += ("it takes trees of candidates too, and was tried on chains only",)
     return replace(report, notes=notes)
 

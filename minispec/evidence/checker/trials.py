@@ -92,7 +92,7 @@ def enumerate_rule(
     """
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[int, int, Choices]]:
-        last, token = decide(rule, drafts, torch.tensor(keys), CheckedRng(rng, len(keys)))
+        last, token = decide(rule, drafts, torch.tensor(keys), CheckedRng(rng))
         return list(zip(last.tolist(), token.tolist(), map(tuple, rng.ways), strict=True))
 
     weights = drafts.weights.tolist()

@@ -44,7 +44,7 @@ class TableModel:
             ValueError: if the context has no space, or a tree is given: it reads chains only.
         """
         if tree is not None:
-            raise ValueError("a table model reads chains only, no trees")
+            raise ValueError("TableModel reads no trees; a GPT on the torch backend does")
         return F.one_hot(self._contexts(tokens, cache), self.table.shape[0]).to(self.table)
 
     def head(self, hidden: Tensor) -> Tensor:

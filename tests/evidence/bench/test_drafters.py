@@ -16,6 +16,8 @@ from minispec.io.trace import Statistics
 from minispec.native.backend import on_backend
 from minispec.native.drafters import DRAFTERS
 
+NO_STATES = torch.zeros(1, 0, 16)
+
 
 def called(pair, name):
     """The pair by another name."""
@@ -149,14 +151,14 @@ def test_in_a_tree_a_position_is_a_depth():
 def test_what_a_drafter_keeps_is_counted_once_and_without_weights(pair):
     """The cache of a draft model, whatever its weights take; an index grows with its text."""
     drafter = ModelDrafter(pair.draft)
-    drafter.start([[1, 2, 3]])
+    drafter.start([[1, 2, 3]], NO_STATES)
     assert drafter.cache.bytes <= bytes_held(drafter) < drafter.cache.bytes + 2000
     state = torch.zeros(7, dtype=torch.float64)
     assert bytes_held([state, state]) - bytes_held([]) == 56 + 16  # and two places in the list
     looked = DRAFTERS["ngram"].make(pair, on_backend(pair, "torch"))[1]
     sizes = []
     for prompt in ([1, 2], [*range(60)]):
-        looked.start([prompt])
+        looked.start([prompt], NO_STATES)
         sizes.append(bytes_held(looked))
     assert sizes[0] < sizes[1]
 

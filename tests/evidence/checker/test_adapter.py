@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from minispec import Draft, check_verifier, verify_rejection
+from minispec.core.verify import accept_rejection
 from minispec.evidence.checker import calls
 from minispec.evidence.checker.adapter import verdict_of
 from minispec.evidence.checker.instances import standard_instances, tree_instances
@@ -31,7 +32,7 @@ def test_a_rule_that_returns_ids_is_enumerated(rule, instances, placeholder):
     """It passes, with the branches of the rule itself."""
 
     def engine(draft, p, rng):
-        return verdict_of(emitted_by(rule(draft, p, rng), draft, placeholder), draft, placeholder)
+        return verdict_of(emitted_by(rule.decide(draft, p, rng), draft, placeholder), draft, placeholder)
 
     plain, report = (check_verifier(one, instances=instances) for one in (rule, engine))
     assert report.passed and report.method == "exact" and report.branches == plain.branches
@@ -71,13 +72,13 @@ class Rounded:
         self.rng = rng
         self.categorical = rng.categorical
 
-    def bernoulli(self, probs, **which):
+    def bernoulli(self, probs, offset, live):
         odd = torch.arange(len(probs)).double() % 2
-        return self.rng.bernoulli(probs * (1 - odd * 2**-52), **which)
+        return self.rng.bernoulli(probs * (1 - odd * 2**-52), offset, live)
 
 
 def rounded_by_place(draft, target_probs, rng):
-    return verify_rejection(draft, target_probs, Rounded(rng))
+    return accept_rejection(draft, target_probs, Rounded(rng))
 
 
 def test_what_rounding_alone_opens_is_no_branch(monkeypatch):

@@ -15,7 +15,7 @@ from other_rules import of_its_own, rule_of
 
 from minispec import Draft, SeededRng, Verdict, verify_coupled, verify_greedy, verify_rejection
 from minispec.classroom.rules import BUGGY
-from minispec.core.verify import residual
+from minispec.core.verify import accept_rejection, as_verifier, residual
 from minispec.evidence.checker import trials
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.instances import (
@@ -50,14 +50,14 @@ def the_likeliest(p, q):
 
 def forgets_lengths(draft, target_probs, rng):
     """Takes padding for proposals."""
-    return verify_rejection(Draft(draft.tokens, draft.probs), target_probs, rng)
+    return accept_rejection(Draft(draft.tokens, draft.probs), target_probs, rng)
 
 
 accepts_everything = rule_of(accept=lambda left, p, q: torch.ones_like(p))
 
 
 def wrong_from_three_on(draft, target_probs, rng):
-    return (verify_rejection if draft.k < 3 else accepts_everything)(draft, target_probs, rng)
+    return (accept_rejection if draft.k < 3 else accepts_everything)(draft, target_probs, rng)
 
 
 resamples_from_p = BUGGY["correction-from-p"]
@@ -171,7 +171,7 @@ def spoiled(spoil):
     """Returns the shipped rule, with its verdict spoiled where something was drafted."""
 
     def rule(draft, target_probs, rng):
-        verdict = verify_rejection(draft, target_probs, rng)
+        verdict = accept_rejection(draft, target_probs, rng)
         return spoil(verdict, draft, target_probs) if draft.k else verdict
 
     return rule
@@ -214,7 +214,7 @@ def test_rounding_in_float32_is_called_by_its_name():
 
     def rule(draft, target_probs, rng):
         single = Draft(draft.tokens, draft.probs.float(), draft.lengths)
-        return verify_rejection(single, target_probs.float(), rng)
+        return accept_rejection(single, target_probs.float(), rng)
 
     report = on_few(rule)
     assert "rounding in float32" in report.reason and report.damage.largest < 1e-6
@@ -226,7 +226,7 @@ def test_rounding_in_float32_is_called_by_its_name():
 
 def all_or_none(draft, target_probs, rng):
     """Right for one row; in a batch the first row's rejection is everybody's."""
-    verdict = verify_rejection(draft, target_probs, rng)
+    verdict = accept_rejection(draft, target_probs, rng)
     return Verdict(verdict.accepted, verdict.token[:1].expand(len(verdict.token)))
 
 
@@ -241,7 +241,7 @@ def with_coins(count):
     """Returns the shipped rule, which throws some coins more that decide nothing: so many for a draft."""
 
     def rule(draft, target_probs, rng):
-        verdict = verify_rejection(draft, target_probs, rng)
+        verdict = accept_rejection(draft, target_probs, rng)
         rng.bernoulli(torch.full((count(draft, verdict),), 0.5))
         return verdict
 
@@ -267,12 +267,12 @@ def test_rules_whose_batches_follow_no_script_are_enumerated_row_by_row(rule):
 def refuses_batches(draft, target_probs, rng):
     if len(target_probs) > 1:
         raise ValueError("one row, please")
-    return verify_rejection(draft, target_probs, rng)
+    return accept_rejection(draft, target_probs, rng)
 
 
 def answers_for_one(draft, target_probs, rng):
     first = Draft(draft.tokens[:1], draft.probs[:1], draft.lengths[:1])
-    return verify_rejection(first, target_probs[:1], rng)
+    return accept_rejection(first, target_probs[:1], rng)
 
 
 @pytest.mark.parametrize("rule", [refuses_batches, answers_for_one])
@@ -377,7 +377,7 @@ def for_large_vocabularies(rule):
     def large_only(draft, target_probs, rng):
         if draft.k != 1 or target_probs.shape[-1] < 200:
             raise ValueError("K must be 1, and V at least 200")
-        return rule(draft, target_probs, rng)
+        return as_verifier(rule).decide(draft, target_probs, rng)
 
     return large_only
 
@@ -411,7 +411,7 @@ def test_a_rule_may_refuse_what_it_was_not_made_for():
     def of_two(draft, target_probs, rng):
         if draft.k != 2:
             raise NotImplementedError("two tokens, please")
-        return verify_rejection(draft, target_probs, rng)
+        return accept_rejection(draft, target_probs, rng)
 
     of_k = sum(one.k == 2 for one in FEW)
     report = on_few(of_two)
@@ -447,7 +447,7 @@ def exits(draft, target_probs, rng):
 
 def forks(draft, target_probs, rng):
     os.fork()
-    return verify_rejection(draft, target_probs, rng)
+    return accept_rejection(draft, target_probs, rng)
 
 
 def hangs(draft, target_probs, rng):
@@ -475,7 +475,7 @@ def test_a_rule_may_have_a_worker_that_ends():
     def works(draft, target_probs, rng):
         if os.fork() == 0:
             os._exit(0)
-        return verify_rejection(draft, target_probs, rng)
+        return accept_rejection(draft, target_probs, rng)
 
     assert check_verifier(works, instances=FEW[:3]).passed
 

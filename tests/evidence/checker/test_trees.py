@@ -19,7 +19,7 @@ from minispec.evidence.checker.instances import (
 )
 from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.native.drafter import DrawnDraft
-from minispec.verifiers.tree import verify_tree, verify_tree_greedy
+from minispec.verifiers.tree import accept_tree, verify_tree, verify_tree_greedy
 
 TREES = tree_instances()
 SURE = fractions(1, 0)
@@ -54,7 +54,7 @@ def forgets_siblings(draft, target_probs, rng):
     first = [parents.index(parent) for parent in parents]
     # `Draft` would refuse a candidate that the first one's q does not have.
     wrong = DrawnDraft(draft.tokens, draft.probs[:, first], draft.lengths, draft.parents)
-    return verify_tree(wrong, target_probs, rng)
+    return accept_tree(wrong, target_probs, rng)
 
 
 # What is wrong -> rule, how candidates are chosen, K and V of the smallest instance that shows it.
@@ -93,7 +93,7 @@ def spoiled(path):
     """Returns the rule for trees, with another path."""
 
     def rule(draft, target_probs, rng):
-        verdict = verify_tree(draft, target_probs, rng)
+        verdict = accept_tree(draft, target_probs, rng)
         return Verdict(verdict.accepted, verdict.token, path(verdict.path))
 
     return rule

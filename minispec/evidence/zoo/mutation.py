@@ -11,7 +11,6 @@ built like the shipped one, and kept; all models and verifiers that use the ship
 Mutation testing goes back to DeMillo, Lipton and Sayward 1978, "Hints on test data selection".
 """
 
-from __future__ import annotations
 import __future__
 
 import ast
@@ -186,7 +185,7 @@ def compiled(mutant: Mutant, source: str) -> CodeType:
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list = []  # the live function stays inside its decorators
     flags = __future__.annotations.compiler_flag
-    module = compile(tree, f"<mutant {mutant.name}>", "exec", flags=flags, dont_inherit=True)
+    module = compile(tree, f"<mutant {mutant.name}>", "exec", flags=flags)
     (code,) = (item for item in module.co_consts if isinstance(item, CodeType))
     return code
 

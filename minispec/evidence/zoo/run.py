@@ -62,9 +62,9 @@ def zoo(
     if not cases:
         raise ValueError("there is no case to try; give at least one")
     in_cpp = sum(mutant.is_native for mutant in mutants)
-    reason = why_missing() if in_cpp else None
-    left_out = f"{in_cpp} mutants: {reason}" if reason else None
-    if left_out is not None:
+    left_out = None
+    if in_cpp and (reason := why_missing()):
+        left_out = f"{in_cpp} mutants: {reason}"
         mutants = [mutant for mutant in mutants if not mutant.is_native]
         checks = [check for check in checks if not check.native]
     others = {check: answer(check, cases[0]) for check in checks if not check.ours}  # they look at no case

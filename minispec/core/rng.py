@@ -101,7 +101,7 @@ class RoundRng:
 
     Attributes:
         source: decides.
-        plan: says about which texts and positions, and for which rows.
+        plan: about which texts and positions, and for which rows.
     """
 
     source: Rng

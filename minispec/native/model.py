@@ -225,7 +225,7 @@ class NativeGPT:
         logits = torch.cat([self(block, cache) for block in blocks if block.numel()], dim=1)
         if model.dtype != self.dtype:
             model = copy.deepcopy(model).to(self.dtype)
-        # A damaged model says NaN; that is for the warp to report.
+        # A damaged model gives NaN; that is for the warp to report.
         logits, wanted = (x.where(x.isfinite(), torch.nan) for x in (logits, model(text)))
         if not torch.allclose(logits, wanted, rtol=0, atol=CLOSE, equal_nan=True):
             off = float((logits - wanted).abs().max())

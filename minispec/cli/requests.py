@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minispec.cli import options
-from minispec.core.batch import Request, Row, checked_prompt, end_ids
+from minispec.core.batch import Request, checked_prompt, end_ids
 from minispec.core.records import Finish, Round
 from minispec.io.checkpoint import Pair
 from minispec.io.files import MOST_BYTES, read_text, shown, shown_path
@@ -108,8 +108,9 @@ def ended(
 ) -> Iterator[tuple[int, list[int], Finish, int]]:
     """Yields requests as they end: prompt id, new tokens, why it ended, how many target calls that took."""
     for prompt_id, request in enumerate(requests):
-        if finish := Row(prompt_id, request, frozenset(), context).finish:  # it has no budget, so no round
-            yield prompt_id, [], finish, 0
+        space = context - len(request.prompt)
+        if not space or not request.max_new_tokens:  # no round is about it
+            yield prompt_id, [], "cap" if space else "context", 0
     tokens: list[list[int]] = [[] for _ in requests]
     calls = [0] * len(requests)
     for r in rounds:

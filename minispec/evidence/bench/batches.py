@@ -70,8 +70,8 @@ def generate_queue(
 
     `speculate` with K = 0 does the same, and keeps records, for which a step takes up to a tenth longer.
     """
-    requests = requests_of(prompts, max_new_tokens, None)
-    batch = Batch(requests, target.vocab_size, target.max_length, batch_size)
+    sizes = target.vocab_size, target.max_length
+    batch = Batch(requests_of(prompts, max_new_tokens, None, *sizes), *sizes, batch_size)
     cache, _ = prefill(target, batch.texts)
     while any(live := batch.live):
         plan = batch.plan(target.device)

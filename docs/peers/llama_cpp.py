@@ -93,6 +93,7 @@ class LlamaCpp:
         logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)  # else it prints warnings
         self.config = model.config
         self.vocab_size = model.vocab_size
+        self.device = model.device
         self.whole = model.dtype == torch.float32
         path = folder / "model.gguf"
         write_gguf(model, path)
@@ -109,12 +110,19 @@ class LlamaCpp:
         """Returns an empty cache for one row."""
         return Context(self)
 
-    def __call__(self, tokens: Tensor, cache: "Context") -> Tensor:
-        """Reads tokens [1, n], 64 at most; returns logits [1, n, V], which are valid until the next call."""
+    def hidden(self, tokens: Tensor, cache: "Context") -> Tensor:
+        """Reads tokens [1, n], 64 at most; returns logits [1, n, V], which are valid until the next call.
+
+        Its head is a part of its forward.
+        """
         ids = tokens[0].tolist()
         cache.read(ids)
         logits = self.library.llama_get_logits(cache.context)
         return torch.from_numpy(np.ctypeslib.as_array(logits, (1, len(ids), self.vocab_size)))
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Returns the logits [1, n, V] as they are."""
+        return hidden
 
 
 class Context:

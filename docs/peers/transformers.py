@@ -66,6 +66,7 @@ class TransformersGPT:
         """Hands weights over, through files in a folder; `Skipped` if transformers is not installed."""
         save_model(model, folder, model.dtype)
         self.vocab_size = model.vocab_size
+        self.device = model.device
         self.model = load_llama(folder, model.dtype)
 
     def new_cache(self, rows: int) -> SimpleNamespace:
@@ -75,9 +76,13 @@ class TransformersGPT:
             past=past, truncate=lambda lengths: past.crop(lengths[0] - past.get_seq_length())
         )
 
-    def __call__(self, tokens: Tensor, cache: SimpleNamespace) -> Tensor:
-        """Reads tokens [B, n] after those of the cache; returns logits [B, n, V]."""
-        return self.model(tokens, past_key_values=cache.past, use_cache=True).logits
+    def hidden(self, tokens: Tensor, cache: SimpleNamespace) -> Tensor:
+        """Reads tokens [B, n] after those of the cache; returns hidden states [B, n, D]."""
+        return self.model.model(tokens, past_key_values=cache.past, use_cache=True).last_hidden_state
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Maps hidden states [B, n, D] to logits [B, n, V]."""
+        return self.model.lm_head(hidden)
 
 
 def assistant(model: Any, tokens: int, threshold: float = THRESHOLDS[-1]) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from minispec.cli import options
 from minispec.cli.decoding import VERIFIERS, Decoding, loss, read_k
-from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_lines
-from minispec.core.batch import Request, checked_prompt
+from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_lines, request_of
+from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
 from minispec.core.records import Round
 from minispec.core.warp import Warp
@@ -91,11 +91,11 @@ def generate(
     context = models.target.max_length
     if most and kind.has_model:
         context = min(context, models.draft.max_length)
+    defaults = {"max_new_tokens": max_new_tokens, "eos": not ignore_eos}
     if requests is None:
-        ids = checked_prompt(0, models.tokenizer.encode(text), models.target.vocab_size, context)
-        queue = [Request(ids, max_new_tokens, None if ignore_eos else models.tokenizer.end_of_text)]
+        queue = [request_of(defaults | {"prompt": text}, 0, models, context)]
     else:
-        queue = parse_requests(lines, models, context, max_new_tokens, ignore_eos)
+        queue = parse_requests(lines, defaults, models, context)
     ready, cost = prepared(models, on, exact)
     run = Decoding(models, ready, verifier, ready.backend.warp(degree, top_k, top_p), most, seed, drafter)
     if most and k == AUTO:

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import torch
 
 from minispec.core.batch import checked_prompt
-from minispec.core.draft import ModelDrafter
 from minispec.core.loop import generate, speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
@@ -119,7 +118,6 @@ def draft_task(
 ) -> Callable[[], object]:
     """Returns a task: the backend's drafter proposes `width` tokens for one row."""
     drafter = backend.drafter(model)
-    assert isinstance(drafter, ModelDrafter)
     ids = [token % model.vocab_size for token in range(cached + 1)]
     drafter.start([ids], torch.empty(1, cached, model.hidden_size))  # it needs no hidden states
     pending = torch.tensor(ids[-1:], device=model.device)

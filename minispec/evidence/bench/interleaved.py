@@ -172,12 +172,8 @@ def by_position(rounds: Iterable[Round]) -> Positions:
     for r in rounds:
         for row in compress(range(len(r.live)), r.live):
             accepted = r.accepted(row)
-            drafted = r.drafted(row)
-            more = accepted < drafted
-            if r.draft.parents is not None:  # a candidate follows the last kept one
-                more = int(r.verdict.last[row]) in r.draft.parents[row, :drafted].tolist()
             kept.update(range(accepted))
-            tested.update(range(accepted + more))
+            tested.update(range(accepted + bool(r.rejected(row))))
     return tuple((tested[i], kept[i]) for i in range(len(tested)))
 
 

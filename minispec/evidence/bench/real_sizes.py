@@ -10,12 +10,11 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 from torch import nn
 
-from minispec.core.model import GPT, GPTConfig
+from minispec.core.model import GPT, GPTConfig, LanguageModel
 from minispec.drafters.costs import Costs
 from minispec.evidence.bench.interleaved import quartiles
 from minispec.evidence.bench.machine import using_threads
@@ -30,7 +29,7 @@ SHAPES = {
     "10M": GPTConfig(1024, layers=6, width=384, heads=6, kv_heads=3, ffn=1024, tied=True),
     "135M": GPTConfig(49_152, layers=30, width=576, heads=9, kv_heads=3, ffn=1536, max_length=512, tied=True),
 }
-Make = Callable[[GPT, Path], Any]  # makes a backend's model, maybe through files in an empty folder
+Make = Callable[[GPT, Path], LanguageModel]  # a backend's model, maybe through files in an empty folder
 MAKERS: Mapping[str, Make] = {
     "torch": lambda model, folder: model,
     "native": lambda model, folder: NativeGPT(model),
@@ -53,7 +52,7 @@ def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Found:
     for shape, config in SHAPES.items():
         bench.tell(f"{shape}: random weights")
         with using_threads(None), TemporaryDirectory() as folder:
-            models: dict[tuple[str, str], Any] = {}
+            models: dict[tuple[str, str], LanguageModel] = {}
             for dtype in SAME:
                 model = random_model(config, dtype)
                 parameters[shape] = model.parameters_count
@@ -81,7 +80,7 @@ def random_model(config: GPTConfig, dtype: str) -> GPT:
 @torch.inference_mode()
 def backends(
     model: GPT, dtype: str, makers: Mapping[str, Make], folder: Path, lack: dict[str, str]
-) -> dict[str, Any]:
+) -> dict[str, LanguageModel]:
     """Returns a model on all backends that compute it; why the others do not goes into `lack`."""
     ids = (7 * torch.arange(CACHED + TOKENS[-1]) + 3)[None] % model.vocab_size
     wanted = deepcopy(model).float()(ids)
@@ -90,7 +89,8 @@ def backends(
         try:
             made = make(model, folder)
             cache = made.new_cache(1)
-            logits = torch.cat([made(block, cache).clone() for block in ids.split(CACHED, dim=1)], dim=1)
+            blocks = (made.head(made.hidden(block, cache)).clone() for block in ids.split(CACHED, dim=1))
+            logits = torch.cat([*blocks], dim=1)
             off = difference(logits, wanted)
             if not off <= SAME[dtype]:
                 raise ValueError(f"its logits are not the model's: they are off by {off:.1e}")
@@ -105,7 +105,7 @@ def difference(logits: torch.Tensor, wanted: torch.Tensor) -> float:
     return float((logits.double() - wanted.double()).norm() / wanted.double().norm())
 
 
-def measure_models(models: Mapping[tuple[str, str], Any], repeats: int) -> Iterable[Found]:
+def measure_models(models: Mapping[tuple[str, str], LanguageModel], repeats: int) -> Iterable[Found]:
     """Times forwards of models, by backend and type, in turn, with one thread, with two and with all.
 
     Yields milliseconds by new tokens, as outside checks read them. Tokens per second are those of forwards

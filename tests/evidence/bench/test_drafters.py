@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from minispec import ModelDrafter, load_pair, record
-from minispec.core.records import Draft, Verdict
+from minispec.core.records import Draft, Round, Verdict
 from minispec.evidence.bench import drafters
 from minispec.evidence.bench.drafters import benches, bytes_held, made_of, predict, seconds_of_round
 from minispec.evidence.bench.interleaved import Run, Setting, by_position, positions_of
@@ -117,12 +117,21 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
 def a_round(tokens, accepted, path=None, **more):
     """A round of one row, as far as counting goes."""
     draft = Draft(torch.tensor([tokens]), torch.ones(1, len(tokens), 9) / 9, **more)
-    return SimpleNamespace(
+    probs = torch.ones(1, len(tokens) + 1, 9) / 9
+    return Round(
+        index=0,
+        prompt_ids=(0,),
+        pending=torch.tensor([0]),
         draft=draft,
+        target_hidden=probs,
+        target_logits=probs,
+        target_probs=probs,
         verdict=Verdict(torch.tensor([accepted]), torch.tensor([0]), path),
+        stops_at_first_rejection=True,
         live=(True,),
-        accepted=lambda row: accepted,
-        drafted=lambda row: int(draft.lengths[row]),
+        emitted=((0,) * (accepted + 1),),
+        finish=(None,),
+        lengths=(9,),
     )
 
 

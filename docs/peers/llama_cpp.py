@@ -28,7 +28,7 @@ if __name__ == "__main__":
 from minispec.cli.bench import run_shown
 from minispec.core.model import GPT
 from minispec.evidence.bench import real_sizes
-from minispec.evidence.bench.section import BenchRun, Found, Section
+from minispec.evidence.bench.section import BenchRun, Results, Section
 from minispec.io.checkpoint import load_pair
 from minispec.native.pack import side_by_side
 from peers.transformers import TransformersGPT, installed
@@ -168,7 +168,7 @@ class Context:
 PEERS = {"transformers": TransformersGPT, "llama.cpp": LlamaCpp}
 
 
-def measure(bench: BenchRun) -> Found:
+def measure(bench: BenchRun) -> Results:
     """Measures our backends and theirs; each row also has what theirs come to in the same place."""
     found = real_sizes.measure(bench, real_sizes.MAKERS | PEERS)
     where = itemgetter("shape", "dtype", "threads")

@@ -31,7 +31,7 @@ from minispec.core.model import GPT
 from minispec.evidence.bench.interleaved import Decodes, Run, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.run import CHOSEN, choose
-from minispec.evidence.bench.section import FULL, BenchRun, Found, Section, Skipped
+from minispec.evidence.bench.section import FULL, BenchRun, Results, Section, Skipped
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.checkpoint import Pair, load_pair, save_model
 
@@ -120,7 +120,7 @@ class Theirs(NamedTuple):
             return Run(perf_counter() - started, (tuple(text),))
 
 
-def measure(bench: BenchRun) -> Found:
+def measure(bench: BenchRun) -> Results:
     """Finds the library's best settings, then compares.
 
     Raises:
@@ -172,7 +172,7 @@ def measure(bench: BenchRun) -> Found:
     }
 
 
-def fastest(bench: BenchRun, tried: Sequence[Theirs]) -> tuple[Theirs, Found]:
+def fastest(bench: BenchRun, tried: Sequence[Theirs]) -> tuple[Theirs, Results]:
     """Returns the fastest of some settings on the choosing half, and how fast all of them are."""
     runs = bench.compare({setting: setting for setting in tried}, bench.choosing[:CHOOSING], "its settings")
     rows = {

@@ -131,19 +131,21 @@ def decode_both_ways(
     ready = [on_backend(pair, backend.name) for backend in backends]
     done: list[tuple[Decoding, Outcome, Outcome]] = []
     for verifier in verifiers:
-        heat = 0.0 if verifier == "greedy" else 1.0
-        runs = [Decoding(pair, models, verifier, models.backend.warp(heat), **settings) for models in ready]
+        temperature = 0.0 if verifier == "greedy" else 1.0
+        runs = [
+            Decoding(pair, models, verifier, models.backend.warp(temperature), **settings) for models in ready
+        ]
         if chooses:
             runs = [replace(run, costs=run.measured_costs(request)) for run in runs]
         for run in runs:
             run.timed(warm_up)
-        console.print(f"\nSpeculative, {verifier} verifier, temperature {heat:g}:", style="bold")
-        if lossy := loss(verifier, heat):
+        console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}:", style="bold")
+        if lossy := loss(verifier, temperature):
             console.print(lossy)
         console.print(printable(text), style="dim", end="", markup=False, soft_wrap=True)
         show(runs[-1].speculative([request]), pair, console)  # the terminal slows it: it is not timed
         done += [(run, *run.timed(request)) for run in runs]
-        console.print(f"Target-only, temperature {heat:g}:", style="bold")
+        console.print(f"Target-only, temperature {temperature:g}:", style="bold")
         text_alone = pair.tokenizer.decode(done[-1][1].text)
         console.print(printable(text_alone), style="#888888", markup=False, soft_wrap=True)
     title = f"{pair.name}, K = {AUTO if chooses else settings['k']}"

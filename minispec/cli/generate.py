@@ -69,8 +69,9 @@ def generate(
     on = kind.backend(options.choose(backend, (*BACKENDS, AUTO), "--backend"))
     if exact and on != TORCH.name:
         raise ValueError(f"--exact computes with torch; leave out --backend {on}")
-    degree = temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0)
-    Warp(degree, top_k, top_p)  # refuses wrong settings before anything is loaded
+    if temperature is None:
+        temperature = 0.0 if verifier == "greedy" else 1.0
+    Warp(temperature, top_k, top_p)  # refuses wrong settings before anything is loaded
     stops = stop or []
     if "" in stops:
         raise ValueError("a stop text must not be empty")
@@ -97,10 +98,12 @@ def generate(
     else:
         queue = parse_requests(lines, defaults, models, context)
     ready, cost = prepared(models, on, exact)
-    run = Decoding(models, ready, verifier, ready.backend.warp(degree, top_k, top_p), most, seed, drafter)
+    run = Decoding(
+        models, ready, verifier, ready.backend.warp(temperature, top_k, top_p), most, seed, drafter
+    )
     if most and k == AUTO:
         run = replace(run, costs=run.measured_costs(queue[0], 5))
-    lossy = loss(verifier, degree) if most else None
+    lossy = loss(verifier, temperature) if most else None
     if requests is not None:
         rounds = run.speculative(queue, batch_size or BATCH_SIZE)
         remark(lossy, cost)
@@ -163,7 +166,7 @@ def cost_of_exactness(plain: LanguageModel, exact: FixedWidth) -> dict[str, floa
     """Returns the seconds of a forward over one token, half of the context read before: plain and exact."""
     sides = {"plain": plain, "fixed": exact}
     tasks = {name: forward_task(side, exact.max_length // 2, 1) for name, side in sides.items()}
-    seconds = {name: median(taken) for name, taken in interleaved_seconds(tasks, 10).items()}
+    seconds = {name: median(values) for name, values in interleaved_seconds(tasks, 10).items()}
     return {**seconds, "width": exact.width, "ratio": seconds["fixed"] / seconds["plain"]}
 
 

@@ -56,26 +56,26 @@ def train_drafter(
     check_writable(path)
     console.print(f"Gathering the text of {pair.name}, and letting its target write.")
     sequences = sequences_for(pair, seed, scale)
-    told: list[Training] = []
-    with training_bars(console, told) as report:
+    progress: list[Training] = []
+    with training_bars(console, progress) as report:
         module = train_heads(recipe, pair.target, sequences, seed, report)
     info = {
         "kind": kind,
         "target_sha256": target_hash(pair),
         "seed": seed,
-        "seconds": round(told[-1].seconds, 1),
-        "loss": told[-1].loss,
+        "seconds": round(progress[-1].seconds, 1),
+        "loss": progress[-1].loss,
         "number": recipe.number(pair.target),
         "steps": recipe.steps,
         "parameters": sum(weight.numel() for weight in module.parameters()),
     }
     save_heads(module, path, info)
-    found = tokens_per_call(pair, kind) if out is None and pair.info.get("prompts") else None
-    return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": found}
+    calls = tokens_per_call(pair, kind) if out is None and pair.info.get("prompts") else None
+    return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": calls}
 
 
 @contextmanager
-def training_bars(console: Console, told: list[Training]) -> Iterator[Tell]:
+def training_bars(console: Console, progress: list[Training]) -> Iterator[Tell]:
     """Gives a function that shows how a training goes, a bar for each model, and notes it in a list."""
     bars = Progress(
         TextColumn("{task.description:<12}"),
@@ -89,7 +89,7 @@ def training_bars(console: Console, told: list[Training]) -> Iterator[Tell]:
     tasks: dict[str, Any] = {}
 
     def report(now: Training) -> None:
-        told.append(now)
+        progress.append(now)
         if now.model not in tasks:
             bars.start()  # not sooner: an unusable text gives one line and no bars
             tasks[now.model] = bars.add_task(now.model, total=now.steps, loss="…")

@@ -54,9 +54,9 @@ def test_other_pairs_come_with_the_first_only(pair, tiny, monkeypatch):
     found = []
     lack = {}
     for name in ("tiny", "stories"):
-        bench = BenchRun(called(pair, name), tiny, None, found={"target-only": "own"})
-        found.append([(one.pair.name, one.found["target-only"]) for one in benches(bench, lack)])
-        assert bench.found == {"target-only": "own"}
+        bench = BenchRun(called(pair, name), tiny, None, results={"target-only": "own"})
+        found.append([(one.pair.name, one.results["target-only"]) for one in benches(bench, lack)])
+        assert bench.results == {"target-only": "own"}
     assert found == [[("tiny", "own")], [("stories", "own"), ("python", {"of": "python"})]]
     assert lack == {"english": "there is no such pair"}
 
@@ -65,7 +65,7 @@ def test_the_target_alone_runs_beside_each_drafter(pair, tiny):
     """On the drafter's backend, with the threads that suit the target there."""
     rates = [("torch", 1, 5.0), ("torch", 2, 7.0), ("native", 1, 9.0), ("native", 2, 8.0)]
     rows = [{"path": path, "threads": threads, "target_only": rate} for path, threads, rate in rates]
-    bench = BenchRun(pair, tiny, None, found={"target-only": {"rows": rows}})
+    bench = BenchRun(pair, tiny, None, results={"target-only": {"rows": rows}})
     drafted = Setting(on_backend(pair, "torch"), 4, "rejection", 0.5, 1, "ngram, torch", object())
     alone = drafters.alone_beside(bench, drafted)
     assert (alone.k, alone.verifier, alone.temperature, alone.threads) == (0, "rejection", 0.5, 2)

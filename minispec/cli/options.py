@@ -15,7 +15,7 @@ from typer.models import ArgumentInfo
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.two_folders import load_models
 from minispec.native.backend import AUTO, BACKENDS, NATIVE, TORCH, Backend
-from minispec.native.library import lacking, will_be_built
+from minispec.native.library import why_missing, will_be_built
 
 MOST_PROMPT = 2**20  # bytes: the longest context that is read has 16,384 tokens, few of them 64 bytes long
 
@@ -95,7 +95,7 @@ def find_backends(name: str) -> list[Backend]:
     if choose(name, (*BACKENDS, AUTO), "--backend") == TORCH.name:
         return [TORCH]
     tell_of_build()
-    reason = lacking()
+    reason = why_missing()
     if name == AUTO and reason is not None:
         print(f"computing with the torch backend: {reason}", file=sys.stderr)
         return [TORCH]

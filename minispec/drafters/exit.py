@@ -45,9 +45,9 @@ class Exit(nn.Module):
 
 def untrained_exit(model: GPT, layers: int) -> Exit:
     """Returns an exit that has learned nothing: the model's own last norm, earlier."""
-    made = Exit(model.config.width, layers, model.config.norm_eps).to(model.device, model.dtype)
-    made.norm = deepcopy(model.norm)
-    return made.requires_grad_(False)
+    exit = Exit(model.config.width, layers, model.config.norm_eps).to(model.device, model.dtype)
+    exit.norm = deepcopy(model.norm)
+    return exit.requires_grad_(False)
 
 
 class ExitCache(KVCache):

@@ -35,10 +35,10 @@ def without_replacement(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
 
     Where nothing is left, as at temperature 0, the most probable of the other tokens comes.
     """
-    left = q.masked_fill(chosen, 0)
-    mass = left.sum(-1, keepdim=True)
+    rest = q.masked_fill(chosen, 0)
+    mass = rest.sum(-1, keepdim=True)
     tiny = torch.finfo(q.dtype).tiny
-    return torch.where(mass > 0, left / mass.clamp(min=tiny), most_probable(q, logits, chosen))
+    return torch.where(mass > 0, rest / mass.clamp(min=tiny), most_probable(q, logits, chosen))
 
 
 def most_probable(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:

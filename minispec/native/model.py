@@ -220,13 +220,13 @@ class NativeGPT:
         cache = self.new_cache(1)
         blocks = (text[:, :1], text[:, 1:])
         # The second is empty where the context holds one token.
-        ours = torch.cat([self(block, cache) for block in blocks if block.numel()], dim=1)
+        logits = torch.cat([self(block, cache) for block in blocks if block.numel()], dim=1)
         if model.dtype != self.dtype:
             model = copy.deepcopy(model).to(self.dtype)
         # A damaged model says NaN; that is for the warp to report.
-        ours, wanted = (logits.where(logits.isfinite(), torch.nan) for logits in (ours, model(text)))
-        if not torch.allclose(ours, wanted, rtol=0, atol=CLOSE, equal_nan=True):
-            off = float((ours - wanted).abs().max())
+        logits, wanted = (x.where(x.isfinite(), torch.nan) for x in (logits, model(text)))
+        if not torch.allclose(logits, wanted, rtol=0, atol=CLOSE, equal_nan=True):
+            off = float((logits - wanted).abs().max())
             raise ValueError(
                 f"the native backend does not compute what the model does: logits differ by {off:.1e}"
             )

@@ -125,7 +125,9 @@ def test_a_draft_from_what_is_no_distribution_is_refused_and_changes_nothing():
         assert torch.equal(rng.lend(8), NATIVE.rng(3).lend(8))
     drafter = NATIVE.drafter(some)
     tiny.begin(drafter, [[1], [2]])
-    assert drafter.propose(torch.tensor([1, 2]), 2, NATIVE.warp(0.0), tiny.drafting(rng, 2)).k == 2  # the model goes on
+    assert (
+        drafter.propose(torch.tensor([1, 2]), 2, NATIVE.warp(0.0), tiny.drafting(rng, 2)).k == 2
+    )  # the model goes on
 
 
 def texts_of(pair, seed):

@@ -219,7 +219,8 @@ def test_a_run_that_was_given_up_leaves_nothing(model):
     tiny.begin(drafter, [[1]])
     early.hidden(text, cache)
     first, again = (
-        drafter.propose(text[:, 0], 3, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(seed), 1)) for seed in (1, 2)
+        drafter.propose(text[:, 0], 3, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(seed), 1))
+        for seed in (1, 2)
     )
     assert not torch.equal(first.tokens, again.tokens)
     tokens = torch.cat([text[:, :1], again.tokens], 1)

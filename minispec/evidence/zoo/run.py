@@ -37,7 +37,7 @@ from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.evidence.zoo.mutation import Mutant, code_run, patch_of, planted
 from minispec.native.decisions import NativeRng
-from minispec.native.library import lacking
+from minispec.native.library import why_missing
 
 SAMPLES = 10_000  # rows per prompt, where damage cannot be enumerated
 AT_ONCE = 2_500  # rows of a batch in C++
@@ -62,7 +62,7 @@ def zoo(
     if not cases:
         raise ValueError("there is no case to try; give at least one")
     in_cpp = sum(mutant.is_native for mutant in mutants)
-    reason = lacking() if in_cpp else None
+    reason = why_missing() if in_cpp else None
     left_out = f"{in_cpp} mutants: {reason}" if reason else None
     if left_out is not None:
         mutants = [mutant for mutant in mutants if not mutant.is_native]

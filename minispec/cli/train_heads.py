@@ -13,13 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 
 from minispec.cli import options
-from minispec.core.rng import SeededRng
-from minispec.core.verify import verify_rejection
-from minispec.core.warp import Warp
+from minispec.evidence.bench.interleaved import Setting
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import CannotWrite, check_writable
 from minispec.io.heads import heads_folder, save_heads, target_hash
-from minispec.io.observe import record
 from minispec.native.backend import TORCH, Models
 from minispec.native.drafters import DRAFTERS
 from minispec.train.dataset import gather, kind_of
@@ -114,20 +111,14 @@ def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
     return torch.cat([sequences, write_sequences(pair.target, sequences, recipe.written, seed)])
 
 
-def tokens_per_call(pair: Pair, kind: str, k: int = 4) -> float | None:
+def tokens_per_call(pair: Pair, kind: str) -> float | None:
     """Returns the tokens per target call of the drafter that was just written, at temperature 1."""
-    target, drafter = DRAFTERS[kind].make(pair, Models(pair.target, pair.draft, TORCH))
-    trace = record(
-        target,
-        drafter,
-        pair.info["prompts"],
-        k=k,
-        verifier=verify_rejection,
-        max_new_tokens=60,
-        warp=Warp(),
-        rng=SeededRng(0),
-    )
-    return trace.statistics().tokens_per_target_call
+    models = Models(pair.target, pair.draft, TORCH)
+    target, drafter = DRAFTERS[kind].make(pair, models)
+    setting = Setting(replace(models, target=target), 4, "rejection", 1.0, drafter=drafter)
+    statistics = setting.decode(pair.info["prompts"], seed=0, new_tokens=60).statistics
+    assert statistics is not None
+    return statistics.tokens_per_target_call
 
 
 def line_of(report: Mapping[str, Any]) -> str:

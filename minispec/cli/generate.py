@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import VERIFIERS, Decoding, loss, read_k
+from minispec.cli.decoding import Decoding, loss, read_k
 from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_lines, request_of
 from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
@@ -26,6 +26,7 @@ from minispec.native.backend import AUTO, BACKENDS, TORCH, Models, on_backend
 from minispec.native.drafters import MODEL, named
 from minispec.show.text import glyphs_for, legend, marked, printable
 from minispec.verifiers.fixed_width import FixedWidth
+from minispec.verifiers.registry import CHAINS
 
 FIGURES = (  # of a run's statistics
     "target_calls",
@@ -64,7 +65,7 @@ def generate(
     as_json: bool = False,
 ) -> None:
     """Continue a prompt, or a file of them, speculatively."""
-    options.choose(verifier, tuple(VERIFIERS), "--verifier")
+    options.choose(verifier, tuple(CHAINS), "--verifier")
     kind = named(drafter, k)
     on = kind.backend(options.choose(backend, (*BACKENDS, AUTO), "--backend"))
     if exact and on != TORCH.name:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from minispec.core.model import Tree
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Place, Rng, RoundPlan, RoundPlan, RoundRng
+from minispec.core.rng import Place, Rng, RoundPlan, RoundRng
 from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.evidence.checker.guard import Stopped, called
 from minispec.evidence.checker.instance import PossibleDrafts

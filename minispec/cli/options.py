@@ -126,10 +126,7 @@ def read_prompt(prompt: str | None) -> str:
     if prompt is None:
         raise ValueError('there is no prompt; give one with --prompt "The cat"')
     try:
-        if prompt == "-":
-            given = sys.stdin.buffer.read(MOST_PROMPT + 1) if sys.stdin else b""  # it may have no end
-        else:
-            given = prompt.encode("utf-8")
+        given = standard_input(MOST_PROMPT) if prompt == "-" else prompt.encode("utf-8")
         if len(given) > MOST_PROMPT:
             raise ValueError(f"the prompt has more than {MOST_PROMPT:,} bytes; no context is so long")
         prompt = given.decode("utf-8")
@@ -138,6 +135,11 @@ def read_prompt(prompt: str | None) -> str:
     if not prompt:
         raise ValueError('the prompt is empty; give at least one character, such as --prompt "The cat"')
     return prompt
+
+
+def standard_input(most: int) -> bytes:
+    """Returns what stands on standard input, which may have no end: at most one byte more than so many."""
+    return sys.stdin.buffer.read(most + 1) if sys.stdin else b""
 
 
 def warn(problem: str, to: Console) -> None:

@@ -26,6 +26,7 @@ class LimitedModel:
         self.hidden_size = model.hidden_size
         self.max_length = model.max_length
         self.device = model.device
+        self.head = model.head
         self._model = model
         self._limit = limit
         self._forwards = 0
@@ -40,10 +41,6 @@ class LimitedModel:
         if self._forwards > self._limit:
             raise RuntimeError(f"the model was called more than {self._limit} times: does the loop end?")
         return self._model.hidden(tokens, cache, tree)
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """Maps [B, n, D] to logits [B, n, V]."""
-        return self._model.head(hidden)
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
@@ -89,7 +86,7 @@ class Parts:
         self._rng = RowRng(SeededRng(0))
         self.target_calls = 0
         self.cache = target.new_cache(1)
-        self._block = torch.zeros(1, 0, dtype=torch.long)
+        self._block = torch.empty(0)
 
     def prefill(self, prompt: Sequence[int]) -> None:
         """Both models read the prompt but its last token."""

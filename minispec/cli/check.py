@@ -57,18 +57,18 @@ def check_command(
         answer, printed = run_apart(request | settings, limit)
     except ValueError as error:
         raise ValueError(f"{rule}: {error}") from error
-    found = answer["document"]
-    if not found["instances"]:
-        why = "; ".join(f"{one['instances']} left out: {one['why']}" for one in found["left_out"])
+    report = answer["document"]
+    if not report["instances"]:
+        why = "; ".join(f"{one['instances']} left out: {one['why']}" for one in report["left_out"])
         raise ValueError(f"{rule}: nothing was checked, which is no pass: {why}")
     if as_json:
-        options.print_json({"rule": rule, **found, "printed": printed})
+        options.print_json({"rule": rule, **report, "printed": printed})
     else:
         text = answer["text"]
         if printed:
             text += f"\n  note: it printed {printed:,} bytes, passed on to standard error"
         options.console().print(text, soft_wrap=True)
-    if not found["passed"]:
+    if not report["passed"]:
         raise typer.Exit(1)
 
 
@@ -124,14 +124,14 @@ def document(report: Report) -> dict[str, Any]:
     case = report.counterexample
     damage = report.damage
     names = "passed reason method instances branches samples false_alarm detects notes".split()
-    found = {name: getattr(report, name) for name in names} | {"damage": damage and asdict(damage)}
-    found["left_out"] = [{"why": why, "instances": count} for why, count in report.left_out.items()]
+    plain = {name: getattr(report, name) for name in names} | {"damage": damage and asdict(damage)}
+    plain["left_out"] = [{"why": why, "instances": count} for why, count in report.left_out.items()]
     shown: dict[str, Any] | None = None
     if case is not None:
         shown = {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
         if not case.is_chain:
             shown |= {"parents": case.parents, "candidates": case.choice}
-    return found | {"counterexample": shown}
+    return plain | {"counterexample": shown}
 
 
 def numbers(tables: Sequence[Table]) -> list[list[list[float]]]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from minispec.core.batch import Request
 from minispec.core.draft import Drafter
 from minispec.core.loop import generate
-from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import MOST, PRIOR, AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
@@ -23,29 +23,14 @@ from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, Models
 from minispec.native.drafters import DRAFTERS, MODEL
 from minispec.show.text import Outcome
-from minispec.verifiers.block import verify_block
-from minispec.verifiers.coupled import KeyedRng, verify_compare, verify_coupled
-from minispec.verifiers.lossy import verify_lenient, verify_mixture, verify_relaxed, verify_typical
-
-VERIFIERS: Mapping[str, Verifier] = {  # by the names of `--verifier`
-    verifier.name: verifier
-    for verifier in (
-        verify_greedy,
-        verify_rejection,
-        verify_block,
-        verify_compare,
-        verify_coupled,
-        verify_typical,
-        verify_relaxed,
-        verify_mixture,
-        verify_lenient,
-    )
-}
+from minispec.verifiers.coupled import KeyedRng, verify_coupled
+from minispec.verifiers.lossy import verify_mixture
+from minispec.verifiers.registry import CHAINS
 
 
 def loss(verifier: str, temperature: float) -> str | None:
     """Says that a text is not the target's; None if it is. At temperature 0 only a mixture can lose."""
-    lossless = VERIFIERS[verifier].lossless
+    lossless = CHAINS[verifier].lossless
     if lossless or (temperature == 0 and verifier != verify_mixture.name):
         return None
     return f"--verifier {verifier} is lossy: this text is not distributed as the target's own"
@@ -102,7 +87,7 @@ class Decoding:
     @property
     def chain_verifier(self) -> Verifier:
         """The verifier for chains, the backend's own if it has one."""
-        return self.models.backend.rules.get(self.verifier, VERIFIERS[self.verifier])
+        return self.models.backend.rules.get(self.verifier, CHAINS[self.verifier])
 
     def settings(self) -> dict[str, Any]:
         """Returns what both sides decode with."""

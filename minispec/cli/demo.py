@@ -9,20 +9,20 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import VERIFIERS, Decoding, loss, read_k, tell_advice
+from minispec.cli.decoding import Decoding, loss, read_k, tell_advice
 from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
 from minispec.core.batch import Request, checked_prompt
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, printable_line, write_whole
-from minispec.io.walkthrough import VERIFIERS as USUAL
-from minispec.io.walkthrough import K, record_pair
+from minispec.io.walkthrough import VERIFIERS, K, record_pair
 from minispec.native.backend import AUTO, Backend, on_backend
 from minispec.native.drafters import MODEL, named
 from minispec.show.stepper import Stepper, page
 from minispec.show.text import Outcome, losses_table, outcome_table, printable
 from minispec.train.publish import verdict
 from minispec.train.recipes import QUICK
+from minispec.verifiers.registry import CHAINS
 
 
 def demo(
@@ -46,8 +46,8 @@ def demo(
             raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
     kind = named(drafter, k)
     if verifier is not None:
-        options.choose(verifier, tuple(VERIFIERS), "--verifier")
-        kind.rule(verifier, VERIFIERS[verifier])  # refused here if it verifies no trees
+        options.choose(verifier, tuple(CHAINS), "--verifier")
+        kind.rule(verifier, CHAINS[verifier])  # refused here if it verifies no trees
     if html is not None:
         if verifier is not None:
             raise ValueError("--html shows both usual verifiers; leave out --verifier")
@@ -65,7 +65,7 @@ def demo(
     decode = partial(
         decode_both_ways,
         backends=options.find_backends(kind.backend(backend)),
-        verifiers=tuple(USUAL) if verifier is None else (verifier,),
+        verifiers=tuple(VERIFIERS) if verifier is None else (verifier,),
         max_new_tokens=max_new_tokens,
         settings={"k": most, "seed": seed, "drafter": drafter},
         chooses=k == AUTO,
@@ -89,7 +89,7 @@ def demo(
 
 def walk_page(shown: Sequence[tuple[Pair, str]], **settings: int) -> str:
     """Runs once more what was shown, with notes taken, and returns a page with a stepper for each run."""
-    runs = (record_pair(pair, text, verifier, **settings) for pair, text in shown for verifier in USUAL)
+    runs = (record_pair(pair, text, verifier, **settings) for pair, text in shown for verifier in VERIFIERS)
     return page("minispec demo, step by step", [Stepper(run).html() for run in runs])
 
 
@@ -131,19 +131,21 @@ def decode_both_ways(
     ready = [on_backend(pair, backend.name) for backend in backends]
     done: list[tuple[Decoding, Outcome, Outcome]] = []
     for verifier in verifiers:
-        heat = 0.0 if verifier == "greedy" else 1.0
-        runs = [Decoding(pair, models, verifier, models.backend.warp(heat), **settings) for models in ready]
+        temperature = 0.0 if verifier == "greedy" else 1.0
+        runs = [
+            Decoding(pair, models, verifier, models.backend.warp(temperature), **settings) for models in ready
+        ]
         if chooses:
             runs = [replace(run, costs=run.measured_costs(request)) for run in runs]
         for run in runs:
             run.timed(warm_up)
-        console.print(f"\nSpeculative, {verifier} verifier, temperature {heat:g}:", style="bold")
-        if lossy := loss(verifier, heat):
+        console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}:", style="bold")
+        if lossy := loss(verifier, temperature):
             console.print(lossy)
         console.print(printable(text), style="dim", end="", markup=False, soft_wrap=True)
         show(runs[-1].speculative([request]), pair, console)  # the terminal slows it: it is not timed
         done += [(run, *run.timed(request)) for run in runs]
-        console.print(f"Target-only, temperature {heat:g}:", style="bold")
+        console.print(f"Target-only, temperature {temperature:g}:", style="bold")
         text_alone = pair.tokenizer.decode(done[-1][1].text)
         console.print(printable(text_alone), style="#888888", markup=False, soft_wrap=True)
     title = f"{pair.name}, K = {AUTO if chooses else settings['k']}"

@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import VERIFIERS, Decoding, loss, read_k
-from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_lines
-from minispec.core.batch import Request, checked_prompt
+from minispec.cli.decoding import Decoding, loss, read_k
+from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_lines, request_of
+from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
 from minispec.core.records import Round
 from minispec.core.warp import Warp
@@ -26,6 +26,7 @@ from minispec.native.backend import AUTO, BACKENDS, TORCH, Models, on_backend
 from minispec.native.drafters import MODEL, named
 from minispec.show.text import glyphs_for, legend, marked, printable
 from minispec.verifiers.fixed_width import FixedWidth
+from minispec.verifiers.registry import CHAINS
 
 FIGURES = (  # of a run's statistics
     "target_calls",
@@ -64,13 +65,14 @@ def generate(
     as_json: bool = False,
 ) -> None:
     """Continue a prompt, or a file of them, speculatively."""
-    options.choose(verifier, tuple(VERIFIERS), "--verifier")
+    options.choose(verifier, tuple(CHAINS), "--verifier")
     kind = named(drafter, k)
     on = kind.backend(options.choose(backend, (*BACKENDS, AUTO), "--backend"))
     if exact and on != TORCH.name:
         raise ValueError(f"--exact computes with torch; leave out --backend {on}")
-    degree = temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0)
-    Warp(degree, top_k, top_p)  # refuses wrong settings before anything is loaded
+    if temperature is None:
+        temperature = 0.0 if verifier == "greedy" else 1.0
+    Warp(temperature, top_k, top_p)  # refuses wrong settings before anything is loaded
     stops = stop or []
     if "" in stops:
         raise ValueError("a stop text must not be empty")
@@ -91,16 +93,18 @@ def generate(
     context = models.target.max_length
     if most and kind.has_model:
         context = min(context, models.draft.max_length)
+    defaults = {"max_new_tokens": max_new_tokens, "eos": not ignore_eos}
     if requests is None:
-        ids = checked_prompt(0, models.tokenizer.encode(text), models.target.vocab_size, context)
-        queue = [Request(ids, max_new_tokens, None if ignore_eos else models.tokenizer.end_of_text)]
+        queue = [request_of(defaults | {"prompt": text}, 0, models, context)]
     else:
-        queue = parse_requests(lines, models, context, max_new_tokens, ignore_eos)
+        queue = parse_requests(lines, defaults, models, context)
     ready, cost = prepared(models, on, exact)
-    run = Decoding(models, ready, verifier, ready.backend.warp(degree, top_k, top_p), most, seed, drafter)
+    run = Decoding(
+        models, ready, verifier, ready.backend.warp(temperature, top_k, top_p), most, seed, drafter
+    )
     if most and k == AUTO:
         run = replace(run, costs=run.measured_costs(queue[0], 5))
-    lossy = loss(verifier, degree) if most else None
+    lossy = loss(verifier, temperature) if most else None
     if requests is not None:
         rounds = run.speculative(queue, batch_size or BATCH_SIZE)
         remark(lossy, cost)
@@ -163,7 +167,7 @@ def cost_of_exactness(plain: LanguageModel, exact: FixedWidth) -> dict[str, floa
     """Returns the seconds of a forward over one token, half of the context read before: plain and exact."""
     sides = {"plain": plain, "fixed": exact}
     tasks = {name: forward_task(side, exact.max_length // 2, 1) for name, side in sides.items()}
-    seconds = {name: median(taken) for name, taken in interleaved_seconds(tasks, 10).items()}
+    seconds = {name: median(values) for name, values in interleaved_seconds(tasks, 10).items()}
     return {**seconds, "width": exact.width, "ratio": seconds["fixed"] / seconds["plain"]}
 
 

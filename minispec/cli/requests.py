@@ -1,12 +1,12 @@
 """`minispec generate --requests`: many requests, one a line, and a line of JSON as soon as each ends."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from minispec.cli import options
-from minispec.core.batch import Request, Row, checked_prompt, end_ids
+from minispec.core.batch import Request, checked_prompt, end_ids
 from minispec.core.records import Finish, Round
 from minispec.io.checkpoint import Pair
 from minispec.io.files import MOST_BYTES, read_text, shown, shown_path
@@ -19,24 +19,18 @@ BATCH_SIZE = 8
 def read_lines(path: Path) -> list[str]:
     """Returns the lines of a file, of standard input for `-`; ValueError if it cannot be read."""
     try:
-        text = options.standard_input(MOST_BYTES).decode("utf-8") if path == Path("-") else read_text(path)
+        if path != Path("-"):
+            return read_text(path).split("\n")
+        given = options.standard_input(MOST_BYTES)
+        if len(given) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+        return given.decode("utf-8").split("\n")
     except (OSError, ValueError) as error:
         raise ValueError(f"{shown_path(path)} cannot be read as requests: {error}") from error
-    return text.split("\n")
 
 
-def parse_requests(
-    lines: Iterable[str], pair: Pair, context: int, max_new_tokens: int, ignore_eos: bool
-) -> list[Request]:
-    """Returns the requests of lines; a line without text is none.
-
-    Args:
-        lines: each a JSON object: `prompt`, a text; perhaps `max_new_tokens`, and `eos`: whether end-of-text
-            ends it, or a list of the ids that do.
-        pair: whose vocabulary it is.
-        context: how many tokens a row can hold.
-        max_new_tokens: of a request that does not say.
-        ignore_eos: the same.
+def parse_requests(lines: Iterable[str], defaults: dict[str, Any], pair: Pair, context: int) -> list[Request]:
+    """Returns a request for each line that is not blank (see `request_of`).
 
     Raises:
         ValueError: if there is none, or a line is no request that can be decoded; it has the line's number.
@@ -45,8 +39,7 @@ def parse_requests(
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                fields = {"max_new_tokens": max_new_tokens, "eos": not ignore_eos} | fields_of(line)
-                requests.append(request_of(fields, len(requests), pair, context))
+                requests.append(request_of(defaults | fields_of(line), len(requests), pair, context))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from error
     if not requests:
@@ -69,8 +62,18 @@ def fields_of(line: str) -> dict[str, Any]:
     return fields
 
 
-def request_of(fields: dict[str, Any], prompt_id: int, pair: Pair, context: int) -> Request:
-    """Returns the request that has all of these fields; ValueError if it cannot be decoded."""
+def request_of(fields: Mapping[str, Any], prompt_id: int, pair: Pair, context: int) -> Request:
+    """Returns a request.
+
+    Args:
+        fields: `prompt`, a text; `max_new_tokens`; `eos`, whether end-of-text ends it, or the ids that do.
+        prompt_id: its number, from 0.
+        pair: whose vocabulary it is.
+        context: how many tokens a row can hold.
+
+    Raises:
+        ValueError: if it cannot be decoded.
+    """
     prompt = fields.get("prompt")
     cap = fields["max_new_tokens"]
     eos = fields["eos"]
@@ -92,29 +95,26 @@ def print_ended(
     rounds: Iterable[Round], requests: Sequence[Request], tokenizer: Tokenizer, context: int
 ) -> None:
     """Prints a line of JSON for each request as soon as it ends."""
-    for prompt_id, tokens, finish, calls in ended(rounds, requests, context):
+    tokens: list[list[int]] = [[] for _ in requests]
+    calls = [0] * len(requests)
+
+    def tell(prompt_id: int, finish: Finish) -> None:
         document = {
             "prompt_id": prompt_id,
-            "text": tokenizer.decode(tokens),
-            "tokens": tokens,
+            "text": tokenizer.decode(tokens[prompt_id]),
+            "tokens": tokens[prompt_id],
             "finish": finish,
-            "target_calls": calls,
+            "target_calls": calls[prompt_id],
         }
         print(json.dumps(document), flush=True)
 
-
-def ended(
-    rounds: Iterable[Round], requests: Sequence[Request], context: int
-) -> Iterator[tuple[int, list[int], Finish, int]]:
-    """Yields requests as they end: prompt id, new tokens, why it ended, how many target calls that took."""
     for prompt_id, request in enumerate(requests):
-        if finish := Row(prompt_id, request, frozenset(), context).finish:  # it has no budget, so no round
-            yield prompt_id, [], finish, 0
-    tokens: list[list[int]] = [[] for _ in requests]
-    calls = [0] * len(requests)
+        space = context - len(request.prompt)
+        if not space or not request.max_new_tokens:  # no round is about it
+            tell(prompt_id, "cap" if space else "context")
     for r in rounds:
         for row, prompt_id in enumerate(r.prompt_ids):
             tokens[prompt_id] += r.emitted[row]
             calls[prompt_id] += r.live[row]
             if (finish := r.finish[row]) and r.live[row]:  # in this round
-                yield prompt_id, tokens[prompt_id], finish, calls[prompt_id]
+                tell(prompt_id, finish)

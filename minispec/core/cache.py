@@ -87,15 +87,16 @@ class KVCache:
         self.reserve(end)
         device = self._keys.device
         dtype = self._keys.dtype
-        slots = torch.arange(end, device=device)
         if mask is None and min(self._lengths) == longest:
             self._slots = None
-            bias = None if new == 1 else minus_infinity(slots > slots[longest:, None], dtype)
-            return slice(longest, end), bias
+            if new == 1:
+                return slice(longest, end), None
+            bias = torch.full((new, end), -torch.inf, dtype=dtype, device=device)
+            return slice(longest, end), bias.triu_(longest + 1)
         positions = torch.tensor(self._lengths, device=device)[:, None] + torch.arange(new, device=device)
         row, column = (positions < self.capacity).nonzero(as_tuple=True)
         self._slots = (row, column, positions[row, column])
-        hidden = slots > positions[:, :, None]  # [B, n, end]
+        hidden = torch.arange(end, device=device) > positions[:, :, None]  # [B, n, end]
         if mask is not None:
             masked = positions[:, -1:] + torch.arange(1 - mask.shape[2], 1, device=device)  # [B, w]
             hidden = pad(hidden, (0, new)).scatter(2, masked.clamp(min=0)[:, None].expand_as(mask), ~mask)

@@ -127,10 +127,9 @@ def next_distribution(p: Tensor, q: Tensor, accepted: Tensor, lengths: Tensor) -
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
-    """Returns norm(max(0, p − q)): the mass that the draft's distribution lacks.
+    """Returns norm(max(0, p − q)): [..., V], [..., V] -> [..., V].
 
-    It is zero only where p = q; then nothing is ever rejected, but rounding may say otherwise, and p
-    itself is the limit. [..., V], [..., V] -> [..., V].
+    It is zero only where p = q. Then nothing is rejected but by rounding, and p itself is the limit.
     """
     excess = (p - q).clamp(min=0)
     mass = excess.sum(-1, keepdim=True)

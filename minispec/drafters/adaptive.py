@@ -27,7 +27,7 @@ from minispec.drafters.costs import Costs
 MOST = 16  # the largest K that is tried
 PRIOR = 0.8  # what acceptance is taken to be before anything is known of it
 RETRY = 16  # at least so many rounds without a draft go by before one token is tried
-PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
+PACE = 16  # a width is kept for so many rounds: to choose takes time, and one round tells little
 TRIES = 0.02  # where drafting does not pay, tries take at most this share of the time
 
 
@@ -46,7 +46,7 @@ class RunningAcceptance:
         Args:
             positions: the most tokens of a draft.
             prior: what all acceptance probabilities are taken to be at first.
-            weight: what that weighs, as much as so many tests; and what all positions together say about one.
+            weight: the prior counts like so many tests; so does the mean of all positions, in each of them.
             memory: how much a round ago counts of the present one.
 
         Raises:

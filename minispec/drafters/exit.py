@@ -4,7 +4,7 @@ The first E of the target's layers, a norm of their own and the target's head ma
 layer of its own. It shares more than weights. The keys and values that it computes are those that the target
 needs, and so is the stream after layer E: verification takes it up there. What those layers have read once,
 they do not read again (Elhoushi et al. 2024, LayerSkip, section 4.3). Without training, the target's own last
-norm does (Zhang et al. 2024, Draft & Verify); a trained `Exit` says better what the first layers know.
+norm does (Zhang et al. 2024, Draft & Verify); a trained `Exit` is accepted more often.
 """
 
 from collections.abc import Sequence
@@ -139,7 +139,7 @@ class EarlyExitGPT:
         return ExitCache(self.model, self.exit.layers, rows)
 
     def share(self) -> ExitCache:
-        """Returns the cache that was made last, for a draft to share: a run has begun in it.
+        """Returns the cache that was made last, for a draft to share: its run is starting.
 
         Raises:
             ValueError: if there is none, or another draft shares it.

@@ -6,7 +6,7 @@ generator is no `Lender`, the core's rules decide. Tests hold the two to each ot
 `evidence/proof/replay.py` branch by branch.
 
 A rule makes many decisions in one call. So the library gets the numbers that they may need beforehand, uses
-them in the core's order, and says how many it has used.
+them in the core's order, and returns how many it has used.
 """
 
 import ctypes

@@ -25,7 +25,7 @@ from minispec.native.model import NativeGPT
 from minispec.verifiers.tree import verify_tree, verify_tree_greedy
 
 MODEL = "model"
-K = 4  # tokens of a draft, unless it is said
+K = 4  # tokens of a draft, by default
 NODES = 16  # tokens of a tree
 Maker = Callable[[Pair, Models, int], Drafter]
 """From a pair, its models on a backend, and a K: what drafts."""

@@ -1,7 +1,7 @@
 """Early exit on the native backend: the target's first layers draft in C++, and the others go on from there.
 
 `drafters/exit.py` is the one to read. Here a whole draft is one call: K tokens go through the first layers,
-the exit and the head, each drawn from what came of the one before, and the last one is read as well. The
+the exit and the head, each drawn after the one before, and the last one is read as well. The
 streams stay, and verification is one call through the other layers.
 """
 

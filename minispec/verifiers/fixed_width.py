@@ -23,7 +23,7 @@ from minispec.core.model import GPT, Tree
 
 
 class FixedCache(KVCache):
-    """A cache for blocks of one width, whose tokens stand where their positions say.
+    """A cache for blocks of one width, whose tokens stand at their positions.
 
     Attributes:
         width: how many columns a block has.
@@ -141,7 +141,7 @@ class FixedWidth(GPT):
         whole = self(text)
         for kept, wrong in ((1, 0), (2, 3)):
             pieces = self._in_pieces(text, kept, wrong)
-            # A damaged model says NaN everywhere; that is for others to report.
+            # A damaged model gives NaN everywhere; that is for others to report.
             if not torch.allclose(pieces, whole, rtol=0, atol=0, equal_nan=True):
                 off = float((pieces - whole).abs().max())
                 raise ValueError(

@@ -27,7 +27,7 @@ HALVINGS = 60  # of an interval of some units: float64 has no more digits
 
 
 def accept_tree(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
-    """Accepts a path by recursive rejection; what comes out is distributed as the target.
+    """Accepts a path by recursive rejection; what is emitted is distributed as the target.
 
     Args:
         draft: tokens [B, K] of a tree, each with the distribution [B, K, V] that it was drawn from, given its
@@ -118,7 +118,7 @@ def walk(draft: Draft, accepts: Callable[[int, Tensor, Tensor], Tensor]) -> Tens
 
     Args:
         draft: K tokens a row and their parents; without parents a chain.
-        accepts: says for token i, the rows [B] that test it and how many each has kept, which keep it: [B].
+        accepts: from token i, the rows [B] that test it and how many each has kept, to which keep it: [B].
 
     Returns:
         The path that each row keeps: [B, K] bool.
@@ -145,8 +145,8 @@ def parents_of(draft: Draft) -> Tensor:
 def scale(p: Tensor, q: Tensor, candidates: Tensor) -> Tensor:
     """Returns the γ at which k candidates are accepted as often as their residual allows, by bisection.
 
-    One is accepted with probability b = Σ min(q, p/γ), any of k with 1 − (1 − b)^k. Token x then comes out of
-    them with probability min(γ·q, p) if that sum is γ·b; and norm([p − γ·q]+) has all that p lacks. The
+    One is accepted with probability b = Σ min(q, p/γ), any of k with 1 − (1 − b)^k. Token x is then emitted
+    by them with probability min(γ·q, p) if that sum is γ·b; and norm([p − γ·q]+) is what is missing to p. The
     former falls as γ grows, and the latter rises; they meet between 1 and k.
 
     Args:

@@ -127,7 +127,8 @@ def test_end_of_text_ends_what_does_not_say_otherwise(pair):
         json.dumps({"prompt": "a"} | more) for more in ({}, {"eos": True}, {"eos": False}, {"eos": [4, 9]})
     ]
     ends = [
-        [request.eos for request in parse_requests(lines, models, 96, 5, ignore)] for ignore in (False, True)
+        [request.eos for request in parse_requests(lines, {"max_new_tokens": 5, "eos": eos}, models, 96)]
+        for eos in (True, False)
     ]
     end = models.tokenizer.end_of_text
     assert ends == [[{end}, {end}, set(), {4, 9}], [set(), {end}, set(), {4, 9}]]

@@ -20,7 +20,7 @@ from drafts import random_draft
 
 from minispec import SeededRng, Warp
 from minispec.core.cache import KVCache
-from minispec.core.rng import DraftingRng, Place, RoundPlan, RoundRng
+from minispec.core.rng import DraftingRng, RoundPlan, RoundRng
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
 from minispec.evidence.proof.models import with_normals
 from minispec.native.backend import NATIVE, TORCH
@@ -200,10 +200,10 @@ def categorical(world, dice):
 
     def plainly(probs, live):
         assert are_distributions(probs if live is None else probs[live]), "drawn from what is no distribution"
-        return SeededRng(seed).categorical(probs.detach(), Place(torch.arange(rows), live=live))
+        return SeededRng(seed).categorical(probs.detach(), tiny.place(range(rows), live=live))
 
     def natively(probs, live):
-        return NativeRng(seed).categorical(probs, Place(torch.arange(rows), live=live))
+        return NativeRng(seed).categorical(probs, tiny.place(range(rows), live=live))
 
     arguments = {
         "probs": torch.rand(rows, dice.choice((1, 2, 11, 40)), generator=seeded(dice), dtype=REAL).softmax(

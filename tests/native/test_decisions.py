@@ -9,11 +9,11 @@ from drafts import random_dists, random_draft
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_models import needs_compiler
-from tiny import round_plan
+from tiny import place, round_plan
 
 from minispec import SeededRng, Warp, verify_greedy, verify_rejection
 from minispec.core.records import Draft
-from minispec.core.rng import Place, RoundRng
+from minispec.core.rng import RoundRng
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
 from minispec.native.drafter import DrawnDraft
 
@@ -62,13 +62,13 @@ def test_the_native_generator_makes_the_same_draws(rows, size, seed, masked):
     dists = random_dists((rows, size), seed, (torch.float32, torch.float64)[seed % 2])
     dists[0] = torch.nn.functional.one_hot(torch.tensor(seed % size), size)  # certain: draws nothing
     each = torch.arange(rows)
-    place = Place(each, live=each % 2 == seed % 2 if masked else None)
+    where = place(each, live=each % 2 == seed % 2 if masked else None)
     probs = torch.tensor([0.0, 1.0, 0.3, 0.9])[:rows].double()
     plain = SeededRng(seed)
     native = NativeRng(seed)
     for _ in range(4):
-        assert torch.equal(native.categorical(dists, place), plain.categorical(dists, place))
-        assert torch.equal(native.bernoulli(probs, place), plain.bernoulli(probs, place))
+        assert torch.equal(native.categorical(dists, where), plain.categorical(dists, where))
+        assert torch.equal(native.bernoulli(probs, where), plain.bernoulli(probs, where))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

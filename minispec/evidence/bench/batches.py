@@ -17,7 +17,7 @@ from minispec.core.rng import Rng
 from minispec.core.warp import Warp
 from minispec.evidence.bench.interleaved import Run, Setting, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import using_threads
-from minispec.evidence.bench.section import BenchRun, Found
+from minispec.evidence.bench.section import BenchRun, Results
 
 K = 4
 REPEATS = 3  # of a batch
@@ -70,8 +70,8 @@ def generate_queue(
 
     `speculate` with K = 0 does the same, and keeps records, for which a step takes up to a tenth longer.
     """
-    requests = requests_of(prompts, max_new_tokens, None)
-    batch = Batch(requests, target.vocab_size, target.max_length, batch_size)
+    sizes = target.vocab_size, target.max_length
+    batch = Batch(requests_of(prompts, max_new_tokens, None, *sizes), *sizes, batch_size)
     cache, _ = prefill(target, batch.texts)
     while any(live := batch.live):
         plan = batch.plan(target.device)
@@ -85,7 +85,7 @@ def generate_queue(
             refill(target, cache, refilled, [batch.rows[row].tokens for row in refilled])
 
 
-def measure(bench: BenchRun) -> Found:
+def measure(bench: BenchRun) -> Results:
     """Measures batches of 1 to 64 texts, and queues of prompts of mixed lengths with as many rows."""
     queue = [point for rows in bench.plan.rows for point in of_queue(bench, rows)]
     return {
@@ -96,7 +96,7 @@ def measure(bench: BenchRun) -> Found:
     }
 
 
-def of_batch(bench: BenchRun, rows: int) -> Found:
+def of_batch(bench: BenchRun, rows: int) -> Results:
     """Measures texts of one length; prompts are used again where a batch has more rows."""
     setting = bench.drafted("rejection", 1.0, K, label=f"{rows} rows")
     batches = [list(islice(cycle(measured_prompts(bench)), rows))] * REPEATS
@@ -104,7 +104,7 @@ def of_batch(bench: BenchRun, rows: int) -> Found:
     return {"setting": setting.name, "rows": rows} | gain_of(**bench.compare(sides, batches, setting.label))
 
 
-def of_queue(bench: BenchRun, rows: int) -> list[Found]:
+def of_queue(bench: BenchRun, rows: int) -> list[Results]:
     """Measures a queue without refill and with it, the target alone and with its draft, interleaved."""
     settings = {"alone": bench.alone("rejection", 1.0), "drafted": bench.drafted("rejection", 1.0, K)}
     sides = {
@@ -126,7 +126,7 @@ def of_queue(bench: BenchRun, rows: int) -> list[Found]:
     ]
 
 
-def gain_of(alone: Sequence[Run], drafted: Sequence[Run]) -> Found:
+def gain_of(alone: Sequence[Run], drafted: Sequence[Run]) -> Results:
     """Returns the rates of all rows together, and the speed-up with its quartiles."""
     rates = {"target_only": tokens_per_second(alone), "speculative": tokens_per_second(drafted)}
     return rates | dict(zip(("low", "gain", "high"), speed_up_of(alone, drafted), strict=True))
@@ -152,6 +152,6 @@ def mixed_prompts(bench: BenchRun, count: int) -> list[list[int]]:
     return [text[:length] for text, length in zip(cycle(texts), lengths, strict=False)]
 
 
-def stops_paying(queue: Sequence[Found], refill: bool) -> int | None:
+def stops_paying(queue: Sequence[Results], refill: bool) -> int | None:
     """Returns the first number of rows with which the target alone is faster; None: with none of them."""
     return next((point["rows"] for point in queue if point["refill"] is refill and point["gain"] < 1), None)

@@ -61,8 +61,8 @@ def interleaved_seconds(
     for number in range(repeats + WARM_UP):
         for name, task in tasks.items():
             least = 1 if settle else STREAK - 1
-            begun = perf_counter()
-            while least > 0 or perf_counter() - begun < settle:
+            since = perf_counter()
+            while least > 0 or perf_counter() - since < settle:
                 task()
                 least -= 1
             started = perf_counter()
@@ -107,13 +107,13 @@ def measure_latency(
     """
     tasks = {width: forward_task(model, cached, width) for width in widths}
     seconds = interleaved_seconds(tasks, repeats)
-    found = {width: quartiles(of) for width, of in seconds.items()}
-    return [Latency(name, width, middle, low, high) for width, (low, middle, high) in found.items()]
+    spread = {width: quartiles(of) for width, of in seconds.items()}
+    return [Latency(name, width, middle, low, high) for width, (low, middle, high) in spread.items()]
 
 
 def cost_ratio(target: Sequence[Latency], draft: Sequence[Latency]) -> float:
     """Returns c: seconds of a draft forward over those of a target forward, both over one token."""
-    t_target, t_draft = ({one.width: one.seconds for one in points} for points in (target, draft))
+    t_target, t_draft = ({point.width: point.seconds for point in points} for points in (target, draft))
     return t_draft[1] / t_target[1]
 
 

@@ -16,7 +16,7 @@ from minispec.io.checkpoint import Pair
 from minispec.native.backend import BACKENDS, Models, on_backend
 
 Key = TypeVar("Key")
-Found = dict[str, Any]
+Results = dict[str, Any]
 DECODINGS = (("greedy", 0.0), ("rejection", 1.0))  # verifiers, each with its temperature
 
 
@@ -29,7 +29,7 @@ class Section:
     """A part of the bench."""
 
     name: str  #: as people choose it
-    run: Callable[["BenchRun"], Found]  #: measures it
+    run: Callable[["BenchRun"], Results]  #: measures it
     needs: tuple[str, ...] = ()  #: sections that must be found before
     core: bool = True  #: whether plain `bench` runs it
 
@@ -75,7 +75,7 @@ class BenchRun:
     prompts: PromptGroups
     seed: int = 0  #: of the sampling
     selected: tuple[str, ...] = ()  #: the names of all sections of this run
-    found: dict[str, Found] = field(default_factory=dict)  #: what earlier sections have found, by name
+    results: dict[str, Results] = field(default_factory=dict)  #: what earlier sections have found, by name
     tell: Tell = lambda text: None  #: told what comes next, for people
     _models: dict[tuple[str, GPT], Models] = field(default_factory=dict)
 
@@ -88,31 +88,31 @@ class BenchRun:
 
     def backends(self) -> tuple[dict[str, Models], dict[str, str]]:
         """Returns the backends that can be had here, and why the others cannot."""
-        have = {}
-        lack = {}
+        available = {}
+        unavailable = {}
         for name in self.plan.backends:
             self.tell(f"the {name} backend; the first time it may have to be built")
             try:
-                have[name] = self.models(name)
+                available[name] = self.models(name)
             except ValueError as error:
-                lack[name] = str(error)
-        return have, lack
+                unavailable[name] = str(error)
+        return available, unavailable
 
     def alone(self, verifier: str = "greedy", temperature: float = 0.0) -> Setting:
         """Returns the target alone, as fast as this bench has seen it."""
-        best = self.found["target-only"]["baseline"]
+        best = self.results["target-only"]["baseline"]
         return Setting(self.models(best["path"]), 0, verifier, temperature, best["threads"])
 
     def drafted(
         self, verifier: str, temperature: float, k: int = 1, draft: GPT | None = None, label: str = ""
     ) -> Setting:
         """Returns speculative decoding where it is fastest here; draft: another one than the pair's."""
-        best = self.found["target-only"]["speculative"]
+        best = self.results["target-only"]["speculative"]
         return Setting(self.models(best["path"], draft), k, verifier, temperature, best["threads"], label)
 
     def best_k(self, verifier: str) -> int:
         """Returns the K that the section `widths` chose."""
-        return next(s["k"] for s in self.found["widths"]["settings"] if s["verifier"] == verifier)
+        return next(s["k"] for s in self.results["widths"]["settings"] if s["verifier"] == verifier)
 
     @property
     def choosing(self) -> Sequence[Prompts]:

@@ -100,7 +100,7 @@ class EnumeratingRng(Lender):
         elif place is None and count != scripts:
             raise NotScripted(f"{count} decisions for {scripts} rows: name the rows, or ask for all of them")
         else:
-            script_ids = range(count) if place is None else place.prompt_ids.tolist()
+            script_ids = range(count) if place is None else place.plan.prompt_ids
         return script_ids, probs.double().tolist(), [True] * count if live is None else live.tolist()
 
     def _take(self, row: int, probabilities: list[float]) -> int:

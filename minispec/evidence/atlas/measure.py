@@ -6,14 +6,14 @@ rows there are.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from minispec.core.records import Verdict
-from minispec.core.rng import CERTAIN, Which
+from minispec.core.rng import CERTAIN, Place
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.instance import PossibleDrafts
 
@@ -45,18 +45,18 @@ class BranchRng:
         self.draws = torch.zeros(rows, dtype=torch.float64)  # how many decisions were open so far
         self.ways: list[tuple[int, Tensor]] = []  # the outcome taken, and the weights [B, n] that all had
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
         yes = torch.where(probs < CERTAIN, probs.double().clamp(min=0), 1.0)
-        return self._take(torch.stack([1 - yes, yes], dim=1), which) == 1
+        return self._take(torch.stack([1 - yes, yes], dim=1), place) == 1
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
-        return self._take(probs.double() / probs.double().sum(-1, keepdim=True), which)
+        return self._take(probs.double() / probs.double().sum(-1, keepdim=True), place)
 
-    def _take(self, probs: Tensor, which: Which) -> Tensor:
+    def _take(self, probs: Tensor, place: Place | None) -> Tensor:
         """Takes an outcome, with probabilities [B, n]; what is not to be decided has outcome 0."""
-        live = which.get("live")
+        live = None if place is None else place.live
         decided = self.weights > 0 if live is None else live & (self.weights > 0)
         nothing = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
         probs = torch.where(decided[:, None], probs, nothing)
@@ -112,13 +112,13 @@ class Asking:
         self.says = says
         self.asked: list[Tensor] = []  # of each question [B] float64, 0 where nothing was asked
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Says the same always: probs [B] -> [B] bool (see `Rng`)."""
-        live = which.get("live")
+        live = None if place is None else place.live
         self.asked.append(probs.double() if live is None else probs.double() * live)
         return torch.full(probs.shape, self.says)
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks the first id: probs [B, V] -> [B] ids (see `Rng`)."""
         return torch.zeros(len(probs), dtype=torch.long)
 
@@ -133,7 +133,7 @@ def expected_accepted(rule: Verifier, drafts: PossibleDrafts) -> Tensor:
     rng = Asking(says=True)
     rule(drafts.draft, drafts.target_probs, rng)
     coins = torch.stack(rng.asked, dim=1)  # [B, K]
-    if getattr(rule, "stops_at_first_rejection", True):
+    if rule.stops_at_first_rejection:
         return coins.cumprod(-1).sum(-1)
     return (1 - (1 - coins).flip(-1).cumprod(-1)).sum(-1)
 

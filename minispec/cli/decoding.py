@@ -87,7 +87,7 @@ class Decoding:
     @property
     def chain_verifier(self) -> Verifier:
         """The verifier for chains, the backend's own if it has one."""
-        return self.models.backend.rules.get(self.verifier, CHAINS[self.verifier])
+        return DRAFTERS[MODEL].verifier(self.verifier, self.models.backend)
 
     def settings(self) -> dict[str, Any]:
         """Returns what both sides decode with."""
@@ -102,7 +102,7 @@ class Decoding:
         if not self.k:
             return observe(self.models.target, None, requests, verifier=self.chain_verifier, **settings)
         kind = DRAFTERS[self.drafter]
-        verifier = kind.rule(self.verifier, self.chain_verifier)
+        verifier = kind.verifier(self.verifier, self.models.backend)
         target, drafter = kind.make(self.pair, self.models, self.k)
         if self.costs is not None:
             drafter = automatic(drafter, self.costs, self.pair.info if kind.has_model else {})

@@ -22,7 +22,7 @@ from minispec.show.stepper import Stepper, page
 from minispec.show.text import Outcome, losses_table, outcome_table, printable
 from minispec.train.publish import verdict
 from minispec.train.recipes import QUICK
-from minispec.verifiers.registry import CHAINS
+from minispec.verifiers.registry import CHAINS, verifier_for
 
 
 def demo(
@@ -47,7 +47,7 @@ def demo(
     kind = named(drafter, k)
     if verifier is not None:
         options.choose(verifier, tuple(CHAINS), "--verifier")
-        kind.rule(verifier, CHAINS[verifier])  # refused here if it verifies no trees
+        verifier_for(verifier, kind.draws_tree)  # refused here if it verifies no trees
     if html is not None:
         if verifier is not None:
             raise ValueError("--html shows both usual verifiers; leave out --verifier")

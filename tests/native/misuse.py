@@ -240,7 +240,7 @@ def rule(world, dice):
         except (AttributeError, IndexError) as error:
             raise TypeError("the core itself refuses it") from error
         plan = RoundPlan(tuple(range(rows)), (3,) * rows, budgets, CPU)
-        verdict = backend.rules[name](made, p, RoundRng(backend.rng(seed), plan))
+        verdict = backend.verifiers[name](made, p, RoundRng(backend.rng(seed), plan))
         return verdict.accepted, verdict.token
 
     def plainly(p, budgets, **draft):

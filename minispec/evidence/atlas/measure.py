@@ -30,7 +30,7 @@ class Branch(NamedTuple):
 class Outcome(NamedTuple):
     """What a rule does with all drafts of one position, in each of N positions: [N, V] and [N]."""
 
-    emitted: Tensor  #: [N, V] float64, the distribution of the first token that comes out
+    emitted: Tensor  #: [N, V] float64, the distribution of the first token that is emitted
     accepted: Tensor  #: [N], the probability that it is a candidate that was accepted
     draws: Tensor  #: [N], the mean number of random numbers, without that for the token after an accepted one
 
@@ -56,8 +56,9 @@ class BranchRng:
 
     def _take(self, probs: Tensor, place: Place | None) -> Tensor:
         """Takes an outcome, with probabilities [B, n]; what is not to be decided has outcome 0."""
-        live = None if place is None else place.live
-        decided = self.weights > 0 if live is None else live & (self.weights > 0)
+        decided = self.weights > 0
+        if place is not None and place.live is not None:
+            decided = decided & place.live
         nothing = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
         probs = torch.where(decided[:, None], probs, nothing)
         weights = probs * self.weights[:, None]
@@ -105,18 +106,18 @@ def outcome(rule: Verifier, drafts: PossibleDrafts) -> Outcome:
 
 
 class Asking:
-    """An `Rng` that says yes, or no, and remembers with which probability yes would have come."""
+    """An `Rng` that answers yes always, or no, and remembers the probabilities of yes."""
 
-    def __init__(self, says: bool) -> None:
-        """Takes what it says."""
-        self.says = says
+    def __init__(self, answer: bool) -> None:
+        """Takes its answer."""
+        self.answer = answer
         self.asked: list[Tensor] = []  # of each question [B] float64, 0 where nothing was asked
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
-        """Says the same always: probs [B] -> [B] bool (see `Rng`)."""
+        """Answers the same always: probs [B] -> [B] bool (see `Rng`)."""
         live = None if place is None else place.live
         self.asked.append(probs.double() if live is None else probs.double() * live)
-        return torch.full(probs.shape, self.says)
+        return torch.full(probs.shape, self.answer)
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks the first id: probs [B, V] -> [B] ids (see `Rng`)."""
@@ -126,11 +127,11 @@ class Asking:
 def expected_accepted(rule: Verifier, drafts: PossibleDrafts) -> Tensor:
     """Returns how many tokens of each draft a rule for chains accepts on average: [B].
 
-    A rule that stops accepts i tokens if its first i coins say yes, another one if any coin from the i-th on
-    does. So the coins' probabilities are enough, and they are had by saying yes each time. Only for rules
+    A rule that stops accepts i tokens if its first i coins accept, another one if any coin from the i-th on
+    does. So the coins' probabilities are enough, and they come from answering yes each time. Only for rules
     whose only decisions about drafted tokens are coins, one a token, such as `verify_block`.
     """
-    rng = Asking(says=True)
+    rng = Asking(answer=True)
     rule(drafts.draft, drafts.target_probs, rng)
     coins = torch.stack(rng.asked, dim=1)  # [B, K]
     if rule.stops_at_first_rejection:
@@ -155,8 +156,8 @@ class Counting(TorchFunctionMode):
 def passes(rule: Verifier, drafts: PossibleDrafts) -> float:
     """Returns how often a rule goes through all V probabilities of a position, for each of its candidates.
 
-    It is counted in torch operations on the shipped code, with all coins saying no; draws are not counted.
+    It is counted in torch operations on the shipped code, with all coins rejecting; draws are not counted.
     """
     with Counting() as counting:
-        rule(drafts.draft, drafts.target_probs, Asking(says=False))
+        rule(drafts.draft, drafts.target_probs, Asking(answer=False))
     return counting.numbers / (drafts.draft.tokens.numel() * drafts.target_probs.shape[-1])

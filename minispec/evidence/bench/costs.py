@@ -97,7 +97,7 @@ def measure_costs(
 def costs_of(setting: Setting, prompt: Sequence[int], **settings: Any) -> Costs:
     """Measures the costs of a setting, with its number of threads; `how` is as in `measure_costs`."""
     backend = setting.models.backend
-    settings |= {"warp": backend.warp(setting.temperature), "verifier": backend.rules[setting.verifier]}
+    settings |= {"warp": backend.warp(setting.temperature), "verifier": backend.verifiers[setting.verifier]}
     with using_threads(setting.threads):
         return measure_costs(setting.models, prompt, **settings)
 

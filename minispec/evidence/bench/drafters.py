@@ -108,7 +108,8 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            models = judging(models, {of: kind.rule(of, rule) for of, rule in models.backend.rules.items()})
+            verifiers = {of: kind.verifier(of, models.backend) for of in models.backend.verifiers}
+            models = judging(models, verifiers)
             for decoding in DECODINGS:
                 decoded = (*decoding, threads[backend], f"{name}, {backend}")
                 yield [Setting(replace(models, target=one), k, *decoded, drafter) for k, one, drafter in made]

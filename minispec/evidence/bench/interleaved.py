@@ -90,7 +90,7 @@ class Setting:
         return {
             "drafter": self.drafter or backend.drafter(self.models.draft),
             "k": self.k,
-            "verifier": backend.rules[self.verifier],
+            "verifier": backend.verifiers[self.verifier],
         }
 
     def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:

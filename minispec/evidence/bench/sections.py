@@ -285,6 +285,8 @@ def rules(bench: BenchRun) -> Results:
     return {"rows": rows, "unavailable": unavailable}
 
 
-def judging(models: Models, rules: Mapping[str, Verifier]) -> Models:
+def judging(models: Models, verifiers: Mapping[str, Verifier]) -> Models:
     """Returns the same models with other rules in place of the backend's own of these names."""
-    return replace(models, backend=replace(models.backend, rules={**models.backend.rules, **rules}))
+    return replace(
+        models, backend=replace(models.backend, verifiers={**models.backend.verifiers, **verifiers})
+    )

@@ -88,9 +88,7 @@ class EnumeratingRng(Lender):
                 picked.append(ids[choice])
         return torch.tensor(picked, device=probs.device)
 
-    def _rows(
-        self, probs: Tensor, place: Place | None
-    ) -> tuple[Sequence[int], list[Any], Sequence[bool]]:
+    def _rows(self, probs: Tensor, place: Place | None) -> tuple[Sequence[int], list[Any], Sequence[bool]]:
         """Returns for each entry which script it follows, its probabilities, and whether to decide it."""
         count = len(probs)
         scripts = len(self._scripts)

@@ -99,7 +99,7 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
     except ValueError as error:
         pytest.skip(str(error))
     monkeypatch.setattr(drafters, "record", lambda *a, **how: traces.append(record(*a, **how)) or traces[-1])
-    rule = DRAFTERS[name].rule("rejection", models.backend.rules["rejection"])
+    rule = DRAFTERS[name].verifier("rejection", models.backend)
     setting = Setting(
         replace(drafters.judging(models, {"rejection": rule}), target=target),
         3,

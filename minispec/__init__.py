@@ -6,12 +6,13 @@ caches roll back. The output has exactly the target's distribution. Read `minisp
 """
 
 import minispec.interrupt  # noqa: F401  first: it is for the imports that follow
+from minispec.core.batch import Request
 from minispec.core.cache import KVCache
 from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.loop import generate, speculate
 from minispec.core.model import GPT, GPTConfig, LanguageModel
 from minispec.core.records import Draft, Round, Verdict
-from minispec.core.rng import Rng, SeededRng
+from minispec.core.rng import Rng, RoundRng, SeededRng
 from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter
@@ -53,8 +54,10 @@ __all__ = [
     "NgramDrafter",
     "Pair",
     "Report",
+    "Request",
     "Rng",
     "Round",
+    "RoundRng",
     "SeededRng",
     "Statistics",
     "StoppingDrafter",

@@ -67,7 +67,11 @@ def decided(side, prompts, *, rule="rejection", temperature=1.0, seed=0, warp=No
     A side is a backend, a target, and what makes a drafter.
     """
     backend, target, make = side
-    settings = {"k": 4, "max_new_tokens": 30, "verifier": backend.rules.get(rule, verify_coupled)} | settings
+    settings = {
+        "k": 4,
+        "max_new_tokens": 30,
+        "verifier": backend.verifiers.get(rule, verify_coupled),
+    } | settings
     draws = (rng or backend.rng)(seed)
     warp = backend.warp(temperature, **warp or {})
     rounds = list(speculate(target, make(), prompts, warp=warp, rng=draws, **settings))

@@ -7,9 +7,9 @@ import minispec
 from minispec.evidence.bench.measure import measure_acceptance
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.checkpoint import SHIPPED, weights_hash
-from minispec.verifiers.fixed_width import FixedWidth
 from minispec.train.corpus import load_corpus
 from minispec.train.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
+from minispec.verifiers.fixed_width import FixedWidth
 
 
 @pytest.fixture(scope="module")

@@ -371,6 +371,14 @@ def round_plan(budgets, starts=None, prompt_ids=None):
     return RoundPlan(tuple(prompt_ids), tuple(starts), tuple(budgets), torch.device("cpu"))
 
 
+def place(prompt_ids, positions=None, live=None):
+    """Returns where rows of these prompts decide; without positions, whatever position."""
+    starts = torch.as_tensor(prompt_ids if positions is None else positions).tolist()
+    budgets = [9] * len(starts)
+    plan = round_plan(budgets, starts, torch.as_tensor(prompt_ids).tolist())
+    return plan.at(None if positions is None else 0, live)
+
+
 def drafting(rng, rows, budget=99):
     """Returns what a drafter draws from, in a round of rows that all have the same budget."""
     return DraftingRng(rng, round_plan([budget] * rows))

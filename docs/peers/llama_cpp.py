@@ -28,7 +28,7 @@ if __name__ == "__main__":
 from minispec.cli.bench import run_shown
 from minispec.core.model import GPT
 from minispec.evidence.bench import real_sizes
-from minispec.evidence.bench.section import BenchRun, Found, Section
+from minispec.evidence.bench.section import BenchRun, Results, Section
 from minispec.io.checkpoint import load_pair
 from minispec.native.pack import side_by_side
 from peers.transformers import TransformersGPT, installed
@@ -93,6 +93,7 @@ class LlamaCpp:
         logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)  # else it prints warnings
         self.config = model.config
         self.vocab_size = model.vocab_size
+        self.device = model.device
         self.whole = model.dtype == torch.float32
         path = folder / "model.gguf"
         write_gguf(model, path)
@@ -109,12 +110,19 @@ class LlamaCpp:
         """Returns an empty cache for one row."""
         return Context(self)
 
-    def __call__(self, tokens: Tensor, cache: "Context") -> Tensor:
-        """Reads tokens [1, n], 64 at most; returns logits [1, n, V], which are valid until the next call."""
+    def hidden(self, tokens: Tensor, cache: "Context") -> Tensor:
+        """Reads tokens [1, n], 64 at most; returns logits [1, n, V], which are valid until the next call.
+
+        Its head is a part of its forward.
+        """
         ids = tokens[0].tolist()
         cache.read(ids)
         logits = self.library.llama_get_logits(cache.context)
         return torch.from_numpy(np.ctypeslib.as_array(logits, (1, len(ids), self.vocab_size)))
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Returns the logits [1, n, V] as they are."""
+        return hidden
 
 
 class Context:
@@ -160,7 +168,7 @@ class Context:
 PEERS = {"transformers": TransformersGPT, "llama.cpp": LlamaCpp}
 
 
-def measure(bench: BenchRun) -> Found:
+def measure(bench: BenchRun) -> Results:
     """Measures our backends and theirs; each row also has what theirs come to in the same place."""
     found = real_sizes.measure(bench, real_sizes.MAKERS | PEERS)
     where = itemgetter("shape", "dtype", "threads")

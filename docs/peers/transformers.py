@@ -26,11 +26,12 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])  # here this file would be the library of its name
 
 from minispec.cli.bench import run_shown
+from minispec.core.batch import Prompts
 from minispec.core.model import GPT
-from minispec.evidence.bench.interleaved import Batch, Decodes, Run, speed_up_of, tokens_per_second
+from minispec.evidence.bench.interleaved import Decodes, Run, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.run import CHOSEN, choose
-from minispec.evidence.bench.section import FULL, BenchRun, Found, Section, Skipped
+from minispec.evidence.bench.section import FULL, BenchRun, Results, Section, Skipped
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.checkpoint import Pair, load_pair, save_model
 
@@ -65,6 +66,7 @@ class TransformersGPT:
         """Hands weights over, through files in a folder; `Skipped` if transformers is not installed."""
         save_model(model, folder, model.dtype)
         self.vocab_size = model.vocab_size
+        self.device = model.device
         self.model = load_llama(folder, model.dtype)
 
     def new_cache(self, rows: int) -> SimpleNamespace:
@@ -74,9 +76,13 @@ class TransformersGPT:
             past=past, truncate=lambda lengths: past.crop(lengths[0] - past.get_seq_length())
         )
 
-    def __call__(self, tokens: Tensor, cache: SimpleNamespace) -> Tensor:
-        """Reads tokens [B, n] after those of the cache; returns logits [B, n, V]."""
-        return self.model(tokens, past_key_values=cache.past, use_cache=True).logits
+    def hidden(self, tokens: Tensor, cache: SimpleNamespace) -> Tensor:
+        """Reads tokens [B, n] after those of the cache; returns hidden states [B, n, D]."""
+        return self.model.model(tokens, past_key_values=cache.past, use_cache=True).last_hidden_state
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Maps hidden states [B, n, D] to logits [B, n, V]."""
+        return self.model.lm_head(hidden)
 
 
 def assistant(model: Any, tokens: int, threshold: float = THRESHOLDS[-1]) -> dict[str, Any]:
@@ -105,7 +111,7 @@ class Theirs(NamedTuple):
     tokens: int = 0  #: num_assistant_tokens
     threshold: float = 0.0  #: assistant_confidence_threshold
 
-    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
+    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
         """Continues one prompt greedily, and times it; no seed is used."""
         how = assistant(self.draft, self.tokens, self.threshold) if self.draft else {}
         with using_threads(self.threads):
@@ -114,7 +120,7 @@ class Theirs(NamedTuple):
             return Run(perf_counter() - started, (tuple(text),))
 
 
-def measure(bench: BenchRun) -> Found:
+def measure(bench: BenchRun) -> Results:
     """Finds the library's best settings, then compares.
 
     Raises:
@@ -166,7 +172,7 @@ def measure(bench: BenchRun) -> Found:
     }
 
 
-def fastest(bench: BenchRun, tried: Sequence[Theirs]) -> tuple[Theirs, Found]:
+def fastest(bench: BenchRun, tried: Sequence[Theirs]) -> tuple[Theirs, Results]:
     """Returns the fastest of some settings on the choosing half, and how fast all of them are."""
     runs = bench.compare({setting: setting for setting in tried}, bench.choosing[:CHOOSING], "its settings")
     rows = {
@@ -179,7 +185,7 @@ def fastest(bench: BenchRun, tried: Sequence[Theirs]) -> tuple[Theirs, Found]:
 
 
 @torch.inference_mode()
-def logit_difference(pair: Pair, theirs: Sequence[Any], prompts: Batch) -> float:
+def logit_difference(pair: Pair, theirs: Sequence[Any], prompts: Prompts) -> float:
     """Returns the largest difference between their logits and ours, over both models and all prompts."""
     return max(
         float((ours(ids) - other(ids).logits).abs().max())

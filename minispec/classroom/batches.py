@@ -94,15 +94,15 @@ def rows_that_influence(rule: Verifier, instances: Sequence[Instance]) -> str:
     """
     for instance in instances:
         drafts = instance.drafts()
-        alone = [verdicts_on(rule, drafts, [row]) for row in range(len(drafts))]
+        single = [verdicts_on(rule, drafts, [row]) for row in range(len(drafts))]
         for first, second in pairwise(range(len(drafts))):
             try:
-                together = verdicts_on(rule, drafts, [first, second])
+                joint = verdicts_on(rule, drafts, [first, second])
             except (Broken, Refused):
                 return ""
-            found = first_dependence(alone[first], alone[second], together)
-            if found is not None:
-                return describe_pair(drafts, (first, second), *found)
+            dependence = first_dependence(single[first], single[second], joint)
+            if dependence is not None:
+                return describe_pair(drafts, (first, second), *dependence)
     return ""
 
 
@@ -122,13 +122,13 @@ def describe_pair(
     drafts: PossibleDrafts,
     rows: tuple[int, int],
     verdicts: tuple[RowVerdict, ...],
-    should: float,
-    came: float,
+    expected: float,
+    actual: float,
 ) -> str:
     """Writes down two rows, what may come of them, and the probabilities that differ."""
     lines = ["two rows in one batch"]
     for row, (kept, token) in zip(rows, verdicts, strict=True):
         tokens = drafts.draft.tokens[row, : int(drafts.draft.lengths[row])].tolist()
         lines.append(f"  drafted {tokens}: keeps {kept}, then {token}")
-    lines.append(f"both together should have probability {should:.4g}; it is {came:.4g}")
+    lines.append(f"both together should have probability {expected:.4g}; it is {actual:.4g}")
     return "\n".join(lines)

@@ -73,7 +73,7 @@ class Card:
     def __str__(self) -> str:
         return self.text()
 
-    def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
+    def _repr_mimebundle_(self, **options: Any) -> Mapping[str, Any]:
         return {"text/html": self.html(), "text/plain": self.text()}
 
 
@@ -112,20 +112,20 @@ def card_for(exercise: Exercise, answer: Any) -> Card:
     except (Exception, OutOfTime, SystemExit) as error:  # somebody's code may do anything
         fault = f"Your code could not be judged. It ended in {one_line(error)}"
         return Card("wrong", exercise.title, (fault,))
-    said = [judgement.message]
+    paragraphs = [judgement.message]
     if judgement.verdict != "right" and exercise.hints:
-        said.append(f'There are hints: hint("{exercise.key}", 1) and hint("{exercise.key}", 2).')
-    return Card(judgement.verdict, exercise.title, tuple(said), detail=judgement.detail)
+        paragraphs.append(f'There are hints: hint("{exercise.key}", 1) and hint("{exercise.key}", 2).')
+    return Card(judgement.verdict, exercise.title, tuple(paragraphs), detail=judgement.detail)
 
 
 def hint(key: str, number: int = 1) -> Card:
     """Shows a hint; the second says more than the first."""
 
     def card(exercise: Exercise) -> Card:
-        said = f"There are two hints, 1 and 2; there is no {number!s:.20}."
+        text = f"There are two hints, 1 and 2; there is no {number!s:.20}."
         if number in (1, 2):
-            said = f"{number} of 2. {exercise.hints[number - 1]}"
-        return Card("hint", exercise.title, (said,))
+            text = f"{number} of 2. {exercise.hints[number - 1]}"
+        return Card("hint", exercise.title, (text,))
 
     return about(key, card)
 

@@ -12,11 +12,11 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Number
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
-from minispec.classroom.running import BLANK, LATE, Outcome, attempt, called, time_limit, unwritten
+from minispec.classroom.running import LATE, Outcome, attempt, called, time_limit, unwritten
 from minispec.evidence.checker.guard import OutOfTime
 
 CLOSE = 1e-6  # students may compute in float32
@@ -66,43 +66,43 @@ class Exercise:
 
     def judge(self, answer: Any) -> Judgement:
         """Looks at an answer. Raises nothing but what the student's own code cannot cause."""
-        if (lack := unwritten(answer)) is not None:
-            return failed(lack)
+        if (missing := unwritten(answer)) is not None:
+            return failed(missing)
         if self.judged_by is not None:
             return self.judged_by(answer)
-        came = self._outcomes(answer)
-        should = [self._outcome(self.right, case) for case in self.cases]
-        failing = [i for i, outcome in enumerate(came) if not same(outcome, should[i])]
+        outcomes = self._outcomes(answer)
+        expected = [self._outcome(self.right, case) for case in self.cases]
+        failing = [i for i, outcome in enumerate(outcomes) if not same(outcome, expected[i])]
         if not failing:
             return Judgement("right", self.praise)
         first = failing[0]
-        outcome = came[first]
+        outcome = outcomes[first]
         if outcome.blank:
             return failed(outcome)
-        given = outcome.kind if outcome.kind.isidentifier() else outcome.fault
-        detail = f"{self._text_of(self.cases[first])}\n  should be: {self.show(should[first].value)}\n"
-        detail += f"  came out:  {given or self.show(outcome.value)}"
-        message = self._message_to(came, failing) or sentence(outcome.fault or OTHER)
+        fault = outcome.kind if outcome.kind.isidentifier() else outcome.fault
+        detail = f"{self._text_of(self.cases[first])}\n  should be: {self.show(expected[first].value)}\n"
+        detail += f"  came out:  {fault or self.show(outcome.value)}"
+        message = self._message_to(outcomes, failing) or sentence(outcome.fault or OTHER)
         return Judgement("wrong", message, detail)
 
     def _outcomes(self, answer: Any) -> list[Outcome]:
         """Runs an answer on the cases, until one is blank or the time is over."""
-        came: list[Outcome] = []
+        outcomes: list[Outcome] = []
         try:
             with time_limit():
                 for case in self.cases:
-                    came.append(self._outcome(answer, case))
-                    if came[-1].kind == BLANK.kind:
+                    outcomes.append(self._outcome(answer, case))
+                    if outcomes[-1].blank:
                         break
         except OutOfTime:
-            came.append(LATE)
-        return came[: len(self.cases)]
+            outcomes.append(LATE)
+        return outcomes[: len(self.cases)]
 
-    def _message_to(self, came: Sequence[Outcome], failing: Sequence[int]) -> str:
+    def _message_to(self, outcomes: Sequence[Outcome], failing: Sequence[int]) -> str:
         """Returns that of the wrong answer which does the same on all cases, or else on failing ones."""
-        for numbers in (range(len(came)), failing):
+        for numbers in (range(len(outcomes)), failing):
             for message, wrong in self.wrong.values():
-                if all(same(self._outcome(wrong, self.cases[i]), came[i]) for i in numbers):
+                if all(same(self._outcome(wrong, self.cases[i]), outcomes[i]) for i in numbers):
                     return message
         return ""
 
@@ -120,19 +120,20 @@ def failed(outcome: Outcome) -> Judgement:
     return Judgement("blank" if outcome.blank else "wrong", sentence(outcome.fault))
 
 
-def same(one: Outcome, other: Outcome) -> bool:
+def same(first: Outcome, second: Outcome) -> bool:
     """Whether two outcomes are alike: equal values, or faults of one kind."""
-    return one.kind == other.kind and (bool(one.kind) or equal(one.value, other.value))
+    return first.kind == second.kind and (bool(first.kind) or equal(first.value, second.value))
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(first: Any, second: Any) -> bool:
     """Whether two nested tuples are equal, numbers up to 1e-6, NaN like NaN."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(equal, one, other))
-    if isinstance(one, Number) and isinstance(other, Number):
-        a, b = float(one), float(other)  # type: ignore[arg-type]
-        return a == b or abs(a - b) <= CLOSE or (math.isnan(a) and math.isnan(b))
-    return bool(one == other)
+    if isinstance(first, tuple) and isinstance(second, tuple):
+        return len(first) == len(second) and all(map(equal, first, second))
+    if isinstance(first, Real) and isinstance(second, Real):
+        return math.isclose(first, second, rel_tol=0, abs_tol=CLOSE) or (
+            math.isnan(first) and math.isnan(second)
+        )
+    return bool(first == second)
 
 
 def sentence(text: str) -> str:
@@ -155,8 +156,8 @@ def joined(value: Any) -> Any:
 def texts_in(text: str) -> dict[str, dict[str, Any]]:
     """Reads what exercises say, by key: fields of an `Exercise`, but in `wrong` messages only."""
     texts = tomllib.loads(text)
-    for key, said in texts.items():
-        said |= {part: joined(value) for part, value in said.items() if part not in WHOLE} | {"key": key}
+    for key, fields in texts.items():
+        fields |= {part: joined(value) for part, value in fields.items() if part not in WHOLE} | {"key": key}
     return texts
 
 
@@ -176,11 +177,11 @@ def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
         TypeError: if a part is missing there, or unknown.
         ValueError: if it has other wrong answers.
     """
-    said = dict(TEXTS[key])
-    if names := wrong.keys() ^ said["wrong"].keys():
+    fields = dict(TEXTS[key])
+    if names := wrong.keys() ^ fields["wrong"].keys():
         raise ValueError(f"exercises.toml or the code lacks wrong answers of {key!r}: {', '.join(names)}")
-    messages = {name: (said["wrong"][name], answer) for name, answer in wrong.items()}
-    return Exercise(**(said | code | {"wrong": messages}))
+    messages = {name: (fields["wrong"][name], answer) for name, answer in wrong.items()}
+    return Exercise(**(fields | code | {"wrong": messages}))
 
 
 TEXTS = texts_in((Path(__file__).parent / "exercises/exercises.toml").read_text(encoding="utf-8"))

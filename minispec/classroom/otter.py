@@ -68,7 +68,7 @@ def export(
 ) -> None:
     """Write the exercises as tests for otter-grader."""
     forms = None if tag is None else semester(tag)
-    wanted = chosen(exercises or (), forms.exercises if forms else EXERCISES)
+    selected = chosen(exercises or (), forms.exercises if forms else EXERCISES)
     checker = OF_A_SEMESTER.format(forms.tag) if forms else CHECKER
     try:
         folder.mkdir(parents=True)
@@ -77,15 +77,20 @@ def export(
         raise CannotWrite(folder, error) from error
     with replaced(folder / "autograder.zip") as path, ZipFile(path, "w") as archive:
         archive.writestr("otter_config.json", json.dumps(CONFIG))
-        for one in wanted:
-            words = {"key": one.key, "points": one.difficulty, "function": one.function, "checker": checker}
+        for exercise in selected:
+            words = {
+                "key": exercise.key,
+                "points": exercise.difficulty,
+                "function": exercise.function,
+                "checker": checker,
+            }
             test = TEST.substitute(words)
-            write_whole(folder / f"tests/{one.key}.py", test)
-            archive.writestr(f"tests/{one.key}.py", test)
+            write_whole(folder / f"tests/{exercise.key}.py", test)
+            archive.writestr(f"tests/{exercise.key}.py", test)
     if forms:
         write_whole(folder / "stubs.ipynb", forms.notebook())
-    points = sum(one.difficulty for one in wanted)
-    print(f"{folder}: {', '.join(one.key for one in wanted)} ({points} points)")
+    points = sum(exercise.difficulty for exercise in selected)
+    print(f"{folder}: {', '.join(exercise.key for exercise in selected)} ({points} points)")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,6 +1,7 @@
 """What exercises hand to an answer: a model with a budget of forwards, random numbers, parts of the loop."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -25,6 +26,7 @@ class LimitedModel:
         self.hidden_size = model.hidden_size
         self.max_length = model.max_length
         self.device = model.device
+        self.head = model.head
         self._model = model
         self._limit = limit
         self._forwards = 0
@@ -40,17 +42,16 @@ class LimitedModel:
             raise RuntimeError(f"the model was called more than {self._limit} times: does the loop end?")
         return self._model.hidden(tokens, cache, tree)
 
-    def head(self, hidden: Tensor) -> Tensor:
-        """Maps [B, n, D] to logits [B, n, V]."""
-        return self._model.head(hidden)
-
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""
         return self.head(self.hidden(tokens, cache))
 
 
+@dataclass(frozen=True)
 class RowRng(RoundRng):
     """A `RoundRng` with two more methods, for one row and in a textbook's words."""
+
+    plan: RoundPlan = RoundPlan.unlimited(1, torch.device("cpu"))
 
     def uniform(self) -> Uniform:
         """Returns a new number between 0 and 1, to be compared."""
@@ -82,10 +83,10 @@ class Parts:
         self._target = target
         self._drafter = ModelDrafter(draft)
         self._warp = Warp(temperature=0)
-        self._rng = RoundRng(SeededRng(0), RoundPlan.unlimited(1, target.device))
+        self._rng = RowRng(SeededRng(0))
         self.target_calls = 0
         self.cache = target.new_cache(1)
-        self._block = torch.zeros(1, 0, dtype=torch.long)
+        self._block = torch.empty(0)
 
     def prefill(self, prompt: Sequence[int]) -> None:
         """Both models read the prompt but its last token."""

@@ -71,7 +71,7 @@ class Guess:
 
     question: Question  #: what was asked
     choices: Mapping[str, str]  #: the choices as the notebook shows them; empty if a number is asked for
-    said: Any = None  #: the guess as it was typed, or None
+    typed: Any = None  #: the guess as it was typed, or None
     truth: Number | None = None  #: what is so, once it is known; None for a question with choices
     slips: tuple[Slip, ...] = ()  #: numbers that people often give, with replies
 
@@ -79,8 +79,8 @@ class Guess:
     def guess(self) -> str | Number | None:
         """The guess: a letter, a number or several; None if there is none, or none that could be meant."""
         if self.question.numeric:
-            return as_number(self.said, self.question.answer)
-        letter = self.said.strip().strip(".)").lower() if isinstance(self.said, str) else ""
+            return as_number(self.typed, self.question.answer)
+        letter = self.typed.strip().strip(".)").lower() if isinstance(self.typed, str) else ""
         return letter if letter in self.choices else None
 
     @property
@@ -115,7 +115,7 @@ class Guess:
     @property
     def card(self) -> Card:
         """What the notebook shows."""
-        if self.said is None and self.truth is not None and self.question.answer is None:
+        if self.typed is None and self.truth is not None and self.question.answer is None:
             return Card("ask", self.question.text, (f"It is {self.number(self.truth)}.",))
         if self.guess is None:
             return Card("ask", self.question.text, (self._invitation(),), tuple(self.choices.items()))
@@ -139,10 +139,10 @@ class Guess:
             right = sum(near(a, b, self.question.tolerance) for a, b in pairs(guess, truth))
             off = f"{right or 'none'} of the {len(guess)} numbers {'is' if right == 1 else 'are'} right"
         else:
-            ((guess, wanted),) = pairs(guess, truth)
-            off = f"your number is {'more' if guess > wanted else 'less'}"
-            if guess > 0 and wanted > 0:
-                off += f", by a factor of {max(guess / wanted, wanted / guess):.2g}"
+            ((guess, expected),) = pairs(guess, truth)
+            off = f"your number is {'more' if guess > expected else 'less'}"
+            if guess > 0 and expected > 0:
+                off += f", by a factor of {max(guess / expected, expected / guess):.2g}"
         return f"It is {self.number(truth)}: {off}."
 
     def _invitation(self) -> str:
@@ -157,9 +157,9 @@ class Guess:
         else:
             wanted = f"a number ({self.question.unit})"
             example = "a number"
-        if self.said is None:
+        if self.typed is None:
             return f"Put your guess into the cell as guess={example} and run it again, before you read on."
-        return f"{str(self.said)[:60]!r} is no possible guess here; give {wanted}."
+        return f"{str(self.typed)[:60]!r} is no possible guess here; give {wanted}."
 
     def _reply_to(self, guess: str | Number) -> str:
         """Returns what a guess shows: the reply to a choice, to a slip, or to the right number."""
@@ -177,45 +177,45 @@ class Guess:
         text = f"({', '.join(f'{x:.4g}' for x in value)})" if isinstance(value, tuple) else f"{value:.4g}"
         return f"{text} {self.question.unit}"
 
-    def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
+    def _repr_mimebundle_(self, **options: Any) -> Mapping[str, Any]:
         return self.card._repr_mimebundle_()
 
     def __str__(self) -> str:
         return self.card.text()
 
 
-def as_number(said: Any, like: Number | None = None) -> Number | None:
+def as_number(value: Any, like: Number | None = None) -> Number | None:
     """Returns the number that somebody means, or None; several, of the same sum, if another has several."""
     if isinstance(like, tuple):
-        given = said if isinstance(said, tuple | list) else ()
-        parts = tuple(x for part in given if isinstance(x := as_number(part), float) and x >= 0)
-        return parts if len(parts) == len(given) == len(like) and near(sum(parts), sum(like), 1e-3) else None
+        values = value if isinstance(value, tuple | list) else ()
+        parts = tuple(x for part in values if isinstance(x := as_number(part), float) and x >= 0)
+        return parts if len(parts) == len(values) == len(like) and near(sum(parts), sum(like), 1e-3) else None
     try:
-        number = math.nan if isinstance(said, bool) else float(said)
+        number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
     return number if math.isfinite(number) else None
 
 
-def pairs(one: Number, other: Number) -> list[tuple[float, float]]:
+def pairs(first: Number, second: Number) -> list[tuple[float, float]]:
     """Returns the parts of two distributions side by side; of two numbers, both."""
-    columns = [number if isinstance(number, tuple) else (number,) for number in (one, other)]
+    columns = [number if isinstance(number, tuple) else (number,) for number in (first, second)]
     return list(zip(*columns, strict=True))
 
 
-def near(one: Number, other: Number, tolerance: float) -> bool:
+def near(first: Number, second: Number, tolerance: float) -> bool:
     """Whether two numbers, or all parts of two distributions, are the same, relative to the second."""
-    return all(abs(a - b) <= tolerance * max(abs(b), 1e-12) for a, b in pairs(one, other))
+    return all(abs(a - b) <= tolerance * max(abs(b), 1e-12) for a, b in pairs(first, second))
 
 
 def questions_in(text: str) -> tuple[Question, ...]:
     """Reads questions from TOML, a table each; questions.toml says what stands in it."""
-    found = []
-    for key, said in joined(tomllib.loads(text)).items():
-        choices = {letter: Choice(**choice) for letter, choice in said.pop("choices", {}).items()}
-        slips = tuple(Slip(**slip) for slip in said.pop("slips", ()))
-        found.append(Question(key, **said, choices=choices, slips=slips))
-    return tuple(found)
+    questions = []
+    for key, fields in joined(tomllib.loads(text)).items():
+        choices = {letter: Choice(**choice) for letter, choice in fields.pop("choices", {}).items()}
+        slips = tuple(Slip(**slip) for slip in fields.pop("slips", ()))
+        questions.append(Question(key, **fields, choices=choices, slips=slips))
+    return tuple(questions)
 
 
 QUESTIONS = questions_in(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
@@ -232,9 +232,8 @@ def predict(key: str, choices: Mapping[str, str] | None = None, guess: Any = Non
     Raises:
         ValueError: if there is no question of this name.
     """
-    question = next((one for one in QUESTIONS if one.key == key), None)
+    question = next((q for q in QUESTIONS if q.key == key), None)
     if question is None:
         raise ValueError(f"there is no question {key!r}; there is {', '.join(q.key for q in QUESTIONS)}")
-    own = {letter: choice.text for letter, choice in question.choices.items()}
-    shown = {letter: (choices or own).get(letter, text) for letter, text in own.items()}
+    shown = {letter: (choices or {}).get(letter, choice.text) for letter, choice in question.choices.items()}
     return Guess(question, shown, guess, question.answer, question.slips)

@@ -59,7 +59,7 @@ def attempt(
     through: whoever has set a limit hears of it.
     """
     try:
-        return Outcome(readable(read, there(run(answer, *arguments))))
+        return Outcome(readable(read, present(run(answer, *arguments))))
     except NotImplementedError:
         return BLANK
     except Malformed as malformed:
@@ -68,7 +68,7 @@ def attempt(
         return Outcome(fault=raised(error, answer), kind=type(error).__name__)
 
 
-def there(value: Any) -> Any:
+def present(value: Any) -> Any:
     """Returns a value that is one; raises NotImplementedError for `...`, and `Malformed` for None."""
     if value is ...:
         raise NotImplementedError
@@ -131,8 +131,8 @@ def unwritten(answer: Any) -> Outcome | None:
     if answer is None or answer is ...:
         return Outcome(fault="Nothing was handed in yet.", kind="blank")
     if not callable(answer):
-        said = f"A function is wanted, not a {type(answer).__name__}: hand in its name, without brackets."
-        return Outcome(fault=said, kind="no function")
+        fault = f"A function is wanted, not a {type(answer).__name__}: hand in its name, without brackets."
+        return Outcome(fault=fault, kind="no function")
     code = getattr(answer, "__code__", None)
     if code is None or any(step.opname not in EMPTY for step in dis.get_instructions(code)):
         return None
@@ -180,12 +180,12 @@ def ids(value: Any, name: str = "a list of token ids", count: int | None = None)
     if not isinstance(value, list | tuple):
         raise Malformed(f"{name} is wanted, and it returned {described(value)}")
     try:
-        found = tuple(whole(item) for item in value)
+        integers = tuple(whole(item) for item in value)
     except Malformed:
         raise Malformed(f"{name} is wanted, and something in it is no whole number: {value!s:.80}") from None
-    if count not in (None, len(found)):
-        raise Malformed(f"{name} is wanted, and it returned {len(found)} numbers")
-    return found
+    if count not in (None, len(integers)):
+        raise Malformed(f"{name} is wanted, and it returned {len(integers)} numbers")
+    return integers
 
 
 def numbers(value: Any, shape: tuple[int, ...] | None = None, name: str = "a tensor") -> Tensor:

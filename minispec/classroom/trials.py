@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from minispec.classroom.parts import LimitedModel, Parts, RowRng
-from minispec.classroom.running import Malformed, called, described, ids, nested, numbers, there
+from minispec.classroom.running import Malformed, called, described, ids, nested, numbers, present
 from minispec.classroom.watched import Forward, WatchedModel, cache_faults, rounds_of
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
@@ -38,7 +38,7 @@ def looped(answer: Any, models: str, prompt: list[int], k: int, n: int) -> Any:
     """Hands an answer fresh parts; returns its tokens and the number of target calls."""
     target, draft = PAIRS[models]
     parts = Parts(LimitedModel(target, 4 * n + 12), draft)
-    return there(called(answer, parts, prompt, k, n)), parts.target_calls
+    return present(called(answer, parts, prompt, k, n)), parts.target_calls
 
 
 def drafted(answer: Any, text: list[int], k: int, warp: Warp, batched: bool = True) -> Any:
@@ -53,29 +53,29 @@ def drafted(answer: Any, text: list[int], k: int, warp: Warp, batched: bool = Tr
         cache, _ = prefill(draft, [text] * rows)
         pending = torch.tensor([text[-1]] * rows)
         round_rng = RoundRng(rng, RoundPlan.unlimited(rows, pending.device))
-        tokens, probs = tokens_and_probs(there(answer(draft, cache, pending, k, warp, round_rng)), rows, k)
+        tokens, probs = tokens_and_probs(present(answer(draft, cache, pending, k, warp, round_rng)), rows, k)
         return list(zip(tokens, probs, strict=True))
 
-    found = enumerated(lambda rng: run(rng, 1)[0])
+    branches = enumerated(lambda rng: run(rng, 1)[0])
     if batched:
-        check_two_rows(run, found)
-    return tuple((tokens, probability, probs) for (tokens, probs), probability in found)
+        check_two_rows(run, branches)
+    return tuple((tokens, probability, probs) for (tokens, probs), probability in branches)
 
 
-def check_two_rows(run: Callable[..., Any], found: Sequence[tuple[Any, float]]) -> None:
+def check_two_rows(run: Callable[..., Any], branches: Sequence[tuple[Any, float]]) -> None:
     """Enumerates a batch of two rows as a whole.
 
     Raises:
         Malformed: if what both draw is not as probable as what each draws alone, multiplied.
     """
-    alone = dict(summed((0, (tokens,), probability) for (tokens, _), probability in found))
-    together = dict(enumerated(lambda rng: tuple(tokens for tokens, _ in run(rng, 2))))
-    if first_dependence(alone, alone, together) is not None:
+    single = dict(summed((0, (tokens,), probability) for (tokens, _), probability in branches))
+    joint = dict(enumerated(lambda rng: tuple(tokens for tokens, _ in run(rng, 2))))
+    if first_dependence(single, single, joint) is not None:
         raise Malformed("rows of a batch must be drawn independently, each from its own distribution")
 
 
 def first_dependence(
-    first: Mapping[Any, float], second: Mapping[Any, float], together: Mapping[Any, float]
+    first: Mapping[Any, float], second: Mapping[Any, float], joint: Mapping[Any, float]
 ) -> tuple[Any, float, float] | None:
     """Looks whether two rows are independent: the outcomes of each are tuples, those of both are joined.
 
@@ -83,11 +83,11 @@ def first_dependence(
         An outcome of both, its probability if they were, and the one that it has; or None.
     """
     products = {(*a, *b): p * q for a, p in first.items() for b, q in second.items()}
-    for outcome in {*products, *together}:
-        should = products.get(outcome, 0.0)
-        came = together.get(outcome, 0.0)
-        if abs(should - came) > 1e-9:
-            return outcome, should, came
+    for outcome in {*products, *joint}:
+        expected = products.get(outcome, 0.0)
+        actual = joint.get(outcome, 0.0)
+        if abs(expected - actual) > 1e-9:
+            return outcome, expected, actual
     return None
 
 
@@ -105,8 +105,7 @@ def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
     """Enumerates a drafter of one row, as `drafted` does a batch's."""
 
     def as_batch(model: Any, cache: Any, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Any:
-        row_rng = RowRng(rng.source, rng.plan)
-        pair = there(answer(model, cache, int(pending), k, warp, row_rng))
+        pair = present(answer(model, cache, int(pending), k, warp, RowRng(rng.source)))
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], Sequence | Tensor):
             raise Malformed("a pair (tokens, dists) is wanted, each with an entry for every drafted token")
         tokens = ids(pair[0], f"a list of {k} ids", count=k)
@@ -118,15 +117,14 @@ def drafted_row(answer: Any, text: list[int], k: int, warp: Warp) -> Any:
     return drafted(as_batch, text, k, warp, batched=False)
 
 
-def gained(answer: Any, *arguments: Any) -> Any:
+def emitted_by(answer: Any, *arguments: Any) -> Any:
     """Enumerates a rule for one row, with an rng after its arguments: (the ids it returns, probability)."""
-    return every_branch(lambda rng: ids(there(called(answer, *arguments, rng))))
+    return every_branch(lambda rng: ids(present(called(answer, *arguments, rng))))
 
 
 def every_branch(run: Callable[[RowRng], Any]) -> tuple[tuple[Any, float], ...]:
     """Returns all that can come of a run that draws for one row, sorted, each with its probability."""
-    plan = RoundPlan.unlimited(1, torch.device("cpu"))
-    return enumerated(lambda rng: run(RowRng(rng, plan)))
+    return enumerated(lambda rng: run(RowRng(rng)))
 
 
 def enumerated(run: Callable[[EnumeratingRng], Any]) -> tuple[tuple[Any, float], ...]:
@@ -142,15 +140,15 @@ def summed(branches: Iterable[tuple[Any, Any, float]]) -> tuple[tuple[Any, float
     return tuple((value, sums[value]) for value in sorted(sums))
 
 
-def proposed(answer: Any, prompts: list[list[int]], k: int, gained: list[list[int]]) -> Any:
+def proposed(answer: Any, prompts: list[list[int]], k: int, emitted: list[list[int]]) -> Any:
     """Returns what each row proposes after `gained` has been committed: tokens, and the q of each."""
     drafter = answer(9)
     drafter.start([list(prompt) for prompt in prompts], torch.zeros(len(prompts), 0, 0))
-    if any(gained):
-        drafter.commit(SimpleNamespace(emitted=tuple(map(tuple, gained)), live=(True,) * len(prompts)))
-    pending = torch.tensor([(prompt + more)[-1] for prompt, more in zip(prompts, gained, strict=True)])
+    if any(emitted):
+        drafter.commit(SimpleNamespace(emitted=tuple(map(tuple, emitted)), live=(True,) * len(prompts)))
+    pending = torch.tensor([(prompt + tokens)[-1] for prompt, tokens in zip(prompts, emitted, strict=True)])
     rng = RoundRng(SeededRng(0), RoundPlan.unlimited(len(prompts), pending.device))
-    draft = there(drafter.propose(pending, k, Warp(), rng))
+    draft = present(drafter.propose(pending, k, Warp(), rng))
     if not isinstance(draft, Draft):
         raise Malformed(f"`propose` should return a Draft, and it returned {type(draft).__name__}")
     q = numbers(draft.probs, (len(prompts), draft.k, 9), "the distributions: a tensor")
@@ -161,13 +159,13 @@ def proposed(answer: Any, prompts: list[list[int]], k: int, gained: list[list[in
     return tuple(rows)
 
 
-def sampled(answer: Any, prompt: list[int], k: int, gained: list[int]) -> Any:
+def sampled(answer: Any, prompt: list[int], k: int, emitted: list[int]) -> Any:
     """Returns the exact distribution of K + 1 tokens that are sampled with an answer for a drafter."""
     target = table_model(2, 4)
     settings: dict[str, Any] = {"verifier": verify_rejection, "max_new_tokens": k + 1, "warp": Warp()}
 
     def run(rng: EnumeratingRng) -> Any:
-        rounds = list(speculate(target, answer(2), [prompt + gained], k=k, rng=rng, **settings))
+        rounds = list(speculate(target, answer(2), [prompt + emitted], k=k, rng=rng, **settings))
         return outcomes(rounds, 1)[0][0]
 
     return enumerated(run)
@@ -187,7 +185,7 @@ def looped_with_caches(answer: Any, pair: str, prompt: list[int], k: int, n: int
             WatchedModel("target", target, log, len(prompt) + n + 1),
             WatchedModel("draft model", draft, log, len(prompt) + (n + 1) * (k + 2)),
         )
-        tokens = ids(there(called(answer, *models, prompt, k, n, rng)))
+        tokens = ids(present(called(answer, *models, prompt, k, n, rng)))
         return tokens, len(rounds_of(log, prompt)), tuple(sorted(cache_faults(log, prompt, tokens, k)))
 
     branches = every_branch(run)

@@ -33,25 +33,25 @@ def atlas_command(
     console = options.console(as_json)
     started = perf_counter()
     with console.status("enumerating"):
-        found = list(entries([rule for rule in RULES if rule.name in names], seed))
+        measured = list(entries([rule for rule in RULES if rule.name in names], seed))
         chains = chain_means(seed)
     seconds = perf_counter() - started
-    passed = all(entry.passed for entry in found)
+    passed = all(entry.passed for entry in measured)
     if as_json:
         document = {
-            "rules": [entry.to_json() for entry in found],
+            "rules": [entry.to_json() for entry in measured],
             "chains": [asdict(chain) for chain in chains],
             "samplers": read_json(FOLDER / "samplers.json")["samplers"],
         }
         options.print_json(document | {"seed": seed, "passed": passed, "seconds": seconds})
     else:
-        show(found, chains, console)
+        show(measured, chains, console)
         console.print(f"{'passed' if passed else 'FAILED'} in {seconds:.0f} s")
     if not passed:
         raise typer.Exit(1)
 
 
-def show(found: list[Entry], chains: list[ChainMeans], console: Console) -> None:
+def show(measured: list[Entry], chains: list[ChainMeans], console: Console) -> None:
     """Prints a line per rule and number of candidates, and what chains come to."""
     rows = [
         (
@@ -64,7 +64,7 @@ def show(found: list[Entry], chains: list[ChainMeans], console: Console) -> None
             f"{entry.family.draws:.2f}",
             f"{entry.passes:.0f}",
         )
-        for entry in found
+        for entry in measured
     ]
     heads = ("rule", "k", "TV", "accepted", "optimum", "pair", "draws", "passes")
     console.print(Grid(heads, rows).rich("Rules at one position"))

@@ -68,7 +68,7 @@ def bench(
     run_shown(models, output, as_json, sections=sections, plan=plan, seed=seed)
 
 
-def run_shown(models: Pair, output: Path | None = None, as_json: bool = False, **how: Any) -> None:
+def run_shown(models: Pair, output: Path | None = None, as_json: bool = False, **settings: Any) -> None:
     """Runs a bench with a progress bar, and prints its report; `how` is for `run_bench`."""
     console = options.console(as_json)
     with Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -77,7 +77,7 @@ def run_shown(models: Pair, output: Path | None = None, as_json: bool = False, *
         def tell(share: float, text: str) -> None:
             progress.update(bar, completed=share, description=text)
 
-        report = run_bench(models, output=output, tell=tell, **how)
+        report = run_bench(models, output=output, tell=tell, **settings)
     if as_json:
         options.print_json(report)
     else:
@@ -123,9 +123,9 @@ def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     if compared := report["sections"].get("prediction", {}).get("compared"):
         console.print(OFF.format_map(compared), soft_wrap=True)
     sections = [report["sections"].get(name, {}) for name in ("real-sizes", "drafters")]
-    lack = [report["skipped"], *(section.get("unavailable", {}) for section in sections)]
-    for name, reason in (one for each in lack for one in each.items()):
-        console.print(f"not measured: {name}: {reason}", soft_wrap=True)
+    for reasons in (report["skipped"], *(section.get("unavailable", {}) for section in sections)):
+        for name, reason in reasons.items():
+            console.print(f"not measured: {name}: {reason}", soft_wrap=True)
     for setting in report["settings"]:
         tell_advice(setting["setting"], setting["speedup"], setting.get("advice", ()), console)
     if output is not None:

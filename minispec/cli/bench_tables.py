@@ -10,7 +10,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-Found = Mapping[str, Any]
+Results = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -52,29 +52,29 @@ PLAIN = (  # a section, where its rows are, their columns, how many of these sta
 )
 
 
-def grid(name: str, rows: Sequence[Found], left: int = 1) -> Grid:
+def grid(name: str, rows: Sequence[Results], left: int = 1) -> Grid:
     """Returns a table whose columns stand in bench_tables.toml under this name."""
     columns = COLUMNS[name]
     cells = [tuple(Cells().vformat(cell, (), row) for cell in columns.values()) for row in rows]
     return Grid(tuple(columns), cells, left)
 
 
-def tables(report: Found) -> Iterator[Table]:
+def tables(report: Results) -> Iterator[Table]:
     """Yields tables of each section of what `run_bench` returns."""
-    found = report["sections"]
-    if "latency" in found:
-        cached = found["latency"]["cached_tokens"]
-        yield latencies(found["latency"]).rich(f"Milliseconds of a forward over n tokens, {cached} cached")
-    if "target-only" in found:
-        where = "{path}, {threads} threads".format_map(found["target-only"]["baseline"])
+    results = report["sections"]
+    if "latency" in results:
+        cached = results["latency"]["cached_tokens"]
+        yield latencies(results["latency"]).rich(f"Milliseconds of a forward over n tokens, {cached} cached")
+    if "target-only" in results:
+        where = "{path}, {threads} threads".format_map(results["target-only"]["baseline"])
         yield target_only(report).rich(f"Tokens per second; speed-ups are over {where}, alone")
     for section, key, name, left, title in PLAIN:
-        if section in found:
-            yield grid(name, found[section][key], left).rich(title)
-    if "widths" in found:
+        if section in results:
+            yield grid(name, results[section][key], left).rich(title)
+    if "widths" in results:
         yield backends(report).rich("Every backend, at the best K")
-    if "queue" in found.get("batch", {}):
-        yield queues(found["batch"]["queue"]).rich(f"A queue of prompts; {stops_paying(found['batch'])}")
+    if "queue" in results.get("batch", {}):
+        yield queues(results["batch"]["queue"]).rich(f"A queue of prompts; {stops_paying(results['batch'])}")
     for pair, rows in by_pair(report.get("drafters", ())).items():
         yield grid("drafters", rows, 2).rich(f"Every drafter of {pair} at its best K, on other prompts")
         yield drafter_parts(rows).rich("Accepted of the tested, in %, position by position")
@@ -86,15 +86,15 @@ def tables(report: Found) -> Iterator[Table]:
         yield Grid((table.columns[0], *table.columns[2:]), cells).rich(title, padding=0)
 
 
-def decoding(row: Found) -> str:
+def decoding(row: Results) -> str:
     """Writes what a row decodes: greedy, or sampled at a temperature."""
     return "greedy" if row["verifier"] == "greedy" else f"sampled, T = {row['temperature']:g}"
 
 
-def latencies(found: Found) -> Grid:
+def latencies(results: Results) -> Grid:
     """Returns milliseconds of forwards on each backend, for some of the numbers of new tokens."""
     by: dict[tuple[str, str, str], dict[int, float]] = {}
-    for point in found["points"]:
+    for point in results["points"]:
         where = (point["model"], point["path"], str(point["threads"]))
         by.setdefault(where, {})[point["width"]] = 1e3 * point["seconds"]
     widths = [n for n in (1, 2, 3, 5, 9, 17) if any(n in times for times in by.values())]
@@ -102,37 +102,37 @@ def latencies(found: Found) -> Grid:
     return Grid(("model", "backend", "threads", *(f"n = {n}" for n in widths)), rows, 2)
 
 
-def target_only(report: Found) -> Grid:
+def target_only(report: Results) -> Grid:
     """Returns tokens per second on each backend, alone and with a draft."""
-    found = report["sections"]["target-only"]
-    table = grid("target-only", [{**row, "decodes": decoding(row)} for row in found["rows"]], 2)
-    return Grid((*table.columns[:-1], f"with a draft, K = {found['k']}"), table.rows, 2)
+    results = report["sections"]["target-only"]
+    table = grid("target-only", [{**row, "decodes": decoding(row)} for row in results["rows"]], 2)
+    return Grid((*table.columns[:-1], f"with a draft, K = {results['k']}"), table.rows, 2)
 
 
-def backends(report: Found) -> Grid:
+def backends(report: Results) -> Grid:
     """Returns speculative decoding on each backend at the same K."""
     rows = report["sections"]["widths"]["backends"]["rows"]
     return grid("backends", [{**row, "decodes": decoding(row)} for row in rows], 2)
 
 
-def queues(points: Sequence[Found]) -> Grid:
+def queues(points: Sequence[Results]) -> Grid:
     """Returns what refilled rows gain, with the target alone and with a draft."""
     return grid("queues", [{**point, "refill": "yes" if point["refill"] else "no"} for point in points], 2)
 
 
-def stops_paying(found: Found) -> str:
+def stops_paying(results: Results) -> str:
     """Says with how many rows the target alone is faster, without refill and with it."""
-    sizes = {name: f"{rows} rows" if rows else "no size" for name, rows in found["stops_paying"].items()}
+    sizes = {name: f"{rows} rows" if rows else "no size" for name, rows in results["stops_paying"].items()}
     return "speculation stops paying " + " and ".join(f"{name} refill at {at}" for name, at in sizes.items())
 
 
-def by_pair(rows: Sequence[Found]) -> dict[str, list[Found]]:
+def by_pair(rows: Sequence[Results]) -> dict[str, list[Results]]:
     """Returns rows by the pair that they are of."""
     pairs = dict.fromkeys(row["pair"] for row in rows)
     return {pair: [row for row in rows if row["pair"] == pair] for pair in pairs}
 
 
-def drafter_parts(rows: Sequence[Found]) -> Grid:
+def drafter_parts(rows: Sequence[Results]) -> Grid:
     """Returns where the drafters of a pair are right, and what they take, on the first backend of each."""
     first = {(row["name"], row["temperature"]): row for row in reversed(rows)}
     shown = [
@@ -142,16 +142,16 @@ def drafter_parts(rows: Sequence[Found]) -> Grid:
     return grid("drafter-parts", shown, 3)
 
 
-def real_sizes(report: Found, times: Callable[[float], str] = "{:.2f}x".format) -> Grid:
+def real_sizes(report: Results, times: Callable[[float], str] = "{:.2f}x".format) -> Grid:
     """Returns milliseconds of forwards, ours and others'; `times` writes how many times as fast native is."""
-    found: dict[tuple[str, ...], dict[str, float]] = {}
+    results: dict[tuple[str, ...], dict[str, float]] = {}
     for row in report["real_sizes"]:
         for n, milliseconds in row["milliseconds"].items():
             key = (row["shape"], row["dtype"], str(row["threads"]), n)
-            found.setdefault(key, {})[row["backend"]] = milliseconds
+            results.setdefault(key, {})[row["backend"]] = milliseconds
     others = dict.fromkeys(row["backend"] for row in report["real_sizes"] if row["backend"] != "native")
     rows = []
-    for where, of in found.items():
+    for where, of in results.items():
         cells = [*where, f"{of['native']:.2f}" if "native" in of else "–"]
         for name in others:
             cells.append(f"{of[name]:.2f}" if name in of else "–")

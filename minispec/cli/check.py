@@ -15,7 +15,7 @@ import typer
 
 from minispec.cli import options
 from minispec.cli.apart import run_apart
-from minispec.core.verify import Verifier
+from minispec.core.verify import Verifier, as_verifier
 from minispec.evidence.checker.check import SAMPLES, TOLERANCE, check_verifier
 from minispec.evidence.checker.guard import Stopped, called
 from minispec.evidence.checker.instance import CHOICES, Instance
@@ -57,18 +57,18 @@ def check_command(
         answer, printed = run_apart(request | settings, limit)
     except ValueError as error:
         raise ValueError(f"{rule}: {error}") from error
-    found = answer["document"]
-    if not found["instances"]:
-        why = "; ".join(f"{one['instances']} left out: {one['why']}" for one in found["left_out"])
+    report = answer["document"]
+    if not report["instances"]:
+        why = "; ".join(f"{one['instances']} left out: {one['why']}" for one in report["left_out"])
         raise ValueError(f"{rule}: nothing was checked, which is no pass: {why}")
     if as_json:
-        options.print_json({"rule": rule, **found, "printed": printed})
+        options.print_json({"rule": rule, **report, "printed": printed})
     else:
         text = answer["text"]
         if printed:
             text += f"\n  note: it printed {printed:,} bytes, passed on to standard error"
         options.console().print(text, soft_wrap=True)
-    if not found["passed"]:
+    if not report["passed"]:
         raise typer.Exit(1)
 
 
@@ -79,7 +79,7 @@ def check_named(
     rule = rule_named(name)
     instances: Sequence[Instance] | None = None  # what `check_verifier` chooses
     if trees:
-        make = greedy_tree_instances if greedy or getattr(rule, "greedy", False) else tree_instances
+        make = greedy_tree_instances if greedy or rule.greedy else tree_instances
         instances = make(*candidates)
     elif greedy:
         instances = greedy_instances()
@@ -98,10 +98,10 @@ def rule_named(name: str) -> Verifier:
         raise ValueError(f"{place} cannot be imported: {stopped}") from stopped
     except Exception as error:  # whatever somebody's module may raise
         raise ValueError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
-    rule: Verifier | None = vars(module).get(attribute)
+    rule = vars(module).get(attribute)
     if not callable(rule):
         raise ValueError(f"there is no function {attribute} in {place}")
-    return rule
+    return as_verifier(rule)
 
 
 def imported(place: str) -> Any:
@@ -124,14 +124,14 @@ def document(report: Report) -> dict[str, Any]:
     case = report.counterexample
     damage = report.damage
     names = "passed reason method instances branches samples false_alarm detects notes".split()
-    found = {name: getattr(report, name) for name in names} | {"damage": damage and asdict(damage)}
-    found["left_out"] = [{"why": why, "instances": count} for why, count in report.left_out.items()]
+    plain = {name: getattr(report, name) for name in names} | {"damage": damage and asdict(damage)}
+    plain["left_out"] = [{"why": why, "instances": count} for why, count in report.left_out.items()]
     shown: dict[str, Any] | None = None
     if case is not None:
         shown = {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
         if not case.is_chain:
             shown |= {"parents": case.parents, "candidates": case.choice}
-    return found | {"counterexample": shown}
+    return plain | {"counterexample": shown}
 
 
 def numbers(tables: Sequence[Table]) -> list[list[list[float]]]:

@@ -1,4 +1,4 @@
-"""Decoding on the command line: K by number or automatic, and a prompt decoded with and without a draft."""
+"""Decoding on the command line: K by number or automatic, and requests decoded with and without a draft."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from minispec.core.batch import Request
 from minispec.core.draft import Drafter
 from minispec.core.loop import generate
 from minispec.core.verify import Verifier
@@ -19,29 +20,18 @@ from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.trace import ObservedRound, Trace
-from minispec.native.backend import AUTO, TORCH, Models
+from minispec.native.backend import AUTO, Models
 from minispec.native.drafters import DRAFTERS, MODEL
-from minispec.verifiers.block import verify_block
-from minispec.verifiers.coupled import KeyedRng, verify_compare, verify_coupled
-from minispec.verifiers.lossy import verify_lenient, verify_mixture, verify_relaxed, verify_typical
 from minispec.show.text import Outcome
-
-RULES: Mapping[str, Verifier] = {  # by the names of `--verifier`
-    **TORCH.rules,
-    "block": verify_block,
-    "compare": verify_compare,
-    "coupled": verify_coupled,
-    "typical": verify_typical,
-    "relaxed": verify_relaxed,
-    "mixture": verify_mixture,
-    "lenient": verify_lenient,
-}
+from minispec.verifiers.coupled import KeyedRng, verify_coupled
+from minispec.verifiers.lossy import verify_mixture
+from minispec.verifiers.registry import CHAINS
 
 
 def loss(verifier: str, temperature: float) -> str | None:
     """Says that a text is not the target's; None if it is. At temperature 0 only a mixture can lose."""
-    rule = RULES[verifier]
-    if getattr(rule, "lossless", True) or (temperature == 0 and rule is not verify_mixture):
+    lossless = CHAINS[verifier].lossless
+    if lossless or (temperature == 0 and verifier != verify_mixture.name):
         return None
     return f"--verifier {verifier} is lossy: this text is not distributed as the target's own"
 
@@ -83,66 +73,59 @@ def tell_advice(name: str, gain: float, sentences: Sequence[str], console: Conso
 
 @dataclass(frozen=True)
 class Decoding:
-    """How one prompt is decoded, with a draft and by the target alone."""
+    """How requests are decoded, with a draft and by the target alone."""
 
     pair: Pair  #: its tokenizer and end-of-text
     models: Models  #: its models on a backend
-    prompt: list[int]  #: token ids
     verifier: str  #: by name
     warp: Warp  #: of the backend
     k: int  #: drafted tokens per round; for an automatic K the most of them; 0 is the target alone
-    max_new_tokens: int  #: at most this many
     seed: int  #: of the sampling
     drafter: str = MODEL  #: by name
     costs: Costs | None = None  #: what an automatic K is chosen by, anew in each run; None: K is fixed
-    ignore_eos: bool = False  #: whether it goes on after end-of-text
 
     @property
-    def rule(self) -> Verifier:
-        """The rule for chains, the backend's own if it has one."""
-        return self.models.backend.rules.get(self.verifier, RULES[self.verifier])
+    def chain_verifier(self) -> Verifier:
+        """The verifier for chains, the backend's own if it has one."""
+        return DRAFTERS[MODEL].verifier(self.verifier, self.models.backend)
 
     def settings(self) -> dict[str, Any]:
         """Returns what both sides decode with."""
-        rng = KeyedRng if self.rule is verify_coupled else self.models.backend.rng
-        return {
-            "max_new_tokens": self.max_new_tokens,
-            "warp": self.warp,
-            "rng": rng(self.seed),
-            "eos": None if self.ignore_eos else self.pair.tokenizer.end_of_text,
-        }
+        rng = KeyedRng if self.verifier == verify_coupled.name else self.models.backend.rng
+        return {"warp": self.warp, "rng": rng(self.seed)}
 
-    def speculative(self) -> Iterator[ObservedRound]:
-        """Decodes with the draft; a ValueError says what does not go together."""
-        kind = DRAFTERS[self.drafter]
+    def speculative(
+        self, requests: Sequence[Request], batch_size: int | None = None
+    ) -> Iterator[ObservedRound]:
+        """Decodes with the draft (see `speculate`); a ValueError says what does not go together."""
+        settings = self.settings() | {"k": self.k, "batch_size": batch_size}
         if not self.k:
-            return observe(
-                self.models.target, None, [self.prompt], k=0, verifier=self.rule, **self.settings()
-            )
-        rule = kind.rule(self.verifier, self.rule)
+            return observe(self.models.target, None, requests, verifier=self.chain_verifier, **settings)
+        kind = DRAFTERS[self.drafter]
+        verifier = kind.verifier(self.verifier, self.models.backend)
         target, drafter = kind.make(self.pair, self.models, self.k)
         if self.costs is not None:
             drafter = automatic(drafter, self.costs, self.pair.info if kind.has_model else {})
-        return observe(target, drafter, [self.prompt], k=self.k, verifier=rule, **self.settings())
+        return observe(target, drafter, requests, verifier=verifier, **settings)
 
-    def measured_costs(self, repeats: int = 2) -> Costs:
-        """Measures the parts of a round, with caches as long as in the middle of the run.
+    def measured_costs(self, request: Request, repeats: int = 2) -> Costs:
+        """Measures the parts of a round, with caches as long as in the middle of a request.
 
         5 repeats take up to two seconds. A draft by a drafter without a model takes no time worth counting.
         """
         costs = measure_costs(
             self.models,
-            self.prompt[-self.models.draft.max_length :],  # longer only for a drafter without a model
-            cached=len(self.prompt) + self.max_new_tokens // 2,
+            request.prompt[-self.models.draft.max_length :],  # longer only for a drafter without a model
+            cached=len(request.prompt) + request.max_new_tokens // 2,
             warp=self.warp,
-            verifier=self.rule,
+            verifier=self.chain_verifier,
             repeats=repeats,
         )
         if DRAFTERS[self.drafter].has_model:
             return costs
         return replace(costs, t_draft=0.0, catch_up=0.0, draft_prefill=0.0, restart=0.0)
 
-    def advice(self, alone: Outcome, fast: Outcome) -> tuple[str, ...]:
+    def advice(self, request: Request, alone: Outcome, fast: Outcome) -> tuple[str, ...]:
         """Returns why a draft model gains little, and what would help; nothing where it gains enough."""
         gain = fast.speed_up(alone)
         kind = DRAFTERS[self.drafter]
@@ -151,18 +134,18 @@ class Decoding:
         alpha = fast.statistics.acceptance
         if alpha is None:
             alpha = recorded_acceptance(self.pair.info)
-        return advise(self.costs or self.measured_costs(), alpha, fast.k or 0, fast.backend, gain)
+        return advise(self.costs or self.measured_costs(request), alpha, fast.k or 0, fast.backend, gain)
 
-    def timed(self) -> tuple[Outcome, Outcome]:
+    def timed(self, request: Request) -> tuple[Outcome, Outcome]:
         """Decodes silently with the target alone and with the draft; returns both outcomes."""
         name = self.models.backend.name
         started = perf_counter()
-        steps = generate(self.models.target, [self.prompt], **self.settings())
+        steps = generate(self.models.target, [request], **self.settings())
         alone = tuple(step[0] for step in steps if step[0] is not None)
         ended = perf_counter()
-        rounds = self.speculative()  # a drafter is made once: what that takes is not decoding
+        rounds = self.speculative([request])  # a drafter is made once: what that takes is not decoding
         middle = perf_counter()
-        trace = Trace((tuple(self.prompt),), {}, tuple(rounds))
+        trace = Trace((tuple(request.prompt),), {}, tuple(rounds))
         seconds = perf_counter() - middle
         tokens = tuple(trace.tokens())
         widths = [r.draft.k for r in trace.rounds if r.draft.k]  # where nothing is drafted, K has no width

@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import RULES, Decoding, loss, read_k, tell_advice
+from minispec.cli.decoding import Decoding, loss, read_k, tell_advice
 from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
-from minispec.core.prefill import check_prompts
+from minispec.core.batch import Request, checked_prompt
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, printable_line, write_whole
 from minispec.io.walkthrough import VERIFIERS, K, record_pair
@@ -22,6 +22,7 @@ from minispec.show.stepper import Stepper, page
 from minispec.show.text import Outcome, losses_table, outcome_table, printable
 from minispec.train.publish import verdict
 from minispec.train.recipes import QUICK
+from minispec.verifiers.registry import CHAINS, verifier_for
 
 
 def demo(
@@ -45,8 +46,8 @@ def demo(
             raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
     kind = named(drafter, k)
     if verifier is not None:
-        options.choose(verifier, tuple(RULES), "--verifier")
-        kind.rule(verifier, RULES[verifier])  # refused here if it verifies no trees
+        options.choose(verifier, tuple(CHAINS), "--verifier")
+        verifier_for(verifier, kind.draws_tree)  # refused here if it verifies no trees
     if html is not None:
         if verifier is not None:
             raise ValueError("--html shows both usual verifiers; leave out --verifier")
@@ -60,12 +61,13 @@ def demo(
     text = prompt_of(models) if given is None else given
     context = min(models.target.max_length, models.draft.max_length)
     # Refused before anything is built.
-    check_prompts([models.tokenizer.encode(text)], models.target.vocab_size, context)
+    checked_prompt(0, models.tokenizer.encode(text), models.target.vocab_size, context)
     decode = partial(
         decode_both_ways,
         backends=options.find_backends(kind.backend(backend)),
         verifiers=tuple(VERIFIERS) if verifier is None else (verifier,),
-        settings={"k": most, "max_new_tokens": max_new_tokens, "seed": seed, "drafter": drafter},
+        max_new_tokens=max_new_tokens,
+        settings={"k": most, "seed": seed, "drafter": drafter},
         chooses=k == AUTO,
         console=console,
     )
@@ -109,6 +111,7 @@ def decode_both_ways(
     text: str,
     backends: Sequence[Backend],
     verifiers: Sequence[str],
+    max_new_tokens: int,
     settings: Mapping[str, Any],
     chooses: bool,
     console: Console,
@@ -118,7 +121,8 @@ def decode_both_ways(
     `settings` are those of each `Decoding`; `chooses` says whether K is automatic. Returns the figures, for
     `--json`.
     """
-    ids = pair.tokenizer.encode(text)
+    request = Request(pair.tokenizer.encode(text), max_new_tokens, pair.tokenizer.end_of_text)
+    warm_up = replace(request, max_new_tokens=min(max_new_tokens, 8))
     console.rule(f"Pair {pair.name}")
     sizes = f"{pair.target.parameters_count:,} parameters, draft {pair.draft.parameters_count:,}"
     console.print(f"target {sizes}")
@@ -127,21 +131,21 @@ def decode_both_ways(
     ready = [on_backend(pair, backend.name) for backend in backends]
     done: list[tuple[Decoding, Outcome, Outcome]] = []
     for verifier in verifiers:
-        heat = 0.0 if verifier == "greedy" else 1.0
+        temperature = 0.0 if verifier == "greedy" else 1.0
         runs = [
-            Decoding(pair, models, ids, verifier, models.backend.warp(heat), **settings) for models in ready
+            Decoding(pair, models, verifier, models.backend.warp(temperature), **settings) for models in ready
         ]
         if chooses:
-            runs = [replace(run, costs=run.measured_costs()) for run in runs]
-        for run in runs:  # a short one first, to warm up
-            replace(run, max_new_tokens=min(run.max_new_tokens, 8)).timed()
-        console.print(f"\nSpeculative, {verifier} verifier, temperature {heat:g}:", style="bold")
-        if lossy := loss(verifier, heat):
+            runs = [replace(run, costs=run.measured_costs(request)) for run in runs]
+        for run in runs:
+            run.timed(warm_up)
+        console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}:", style="bold")
+        if lossy := loss(verifier, temperature):
             console.print(lossy)
         console.print(printable(text), style="dim", end="", markup=False, soft_wrap=True)
-        show(runs[-1].speculative(), pair, console)  # the terminal slows it: it is not timed
-        done += [(run, *run.timed()) for run in runs]
-        console.print(f"Target-only, temperature {heat:g}:", style="bold")
+        show(runs[-1].speculative([request]), pair, console)  # the terminal slows it: it is not timed
+        done += [(run, *run.timed(request)) for run in runs]
+        console.print(f"Target-only, temperature {temperature:g}:", style="bold")
         text_alone = pair.tokenizer.decode(done[-1][1].text)
         console.print(printable(text_alone), style="#888888", markup=False, soft_wrap=True)
     title = f"{pair.name}, K = {AUTO if chooses else settings['k']}"
@@ -155,7 +159,7 @@ def decode_both_ways(
     )
     documents = []
     for run, alone, fast in done:
-        advice = run.advice(alone, fast)
+        advice = run.advice(request, alone, fast)
         tell_advice(f"{fast.label} on the {fast.backend} backend", fast.speed_up(alone), advice, console)
         documents.append(describe(run, alone, fast, advice))
     return {"pair": pair.name, "prompt": text, "runs": documents}

@@ -91,7 +91,7 @@ def requirements() -> list[str]:
     except metadata.PackageNotFoundError:  # it runs from its source, and was never installed
         lines = []
     names = (re.match(r"[\w.-]+", line) for line in lines if "extra ==" not in line)
-    return [found[0] for found in names if found]
+    return [match[0] for match in names if match]
 
 
 def machine() -> Iterator[Fact]:
@@ -119,8 +119,8 @@ def compiler() -> Iterator[Fact]:
         "Linux": "install your distribution's g++ (Debian, Ubuntu: apt install g++)",
         "Darwin": "xcode-select --install",
     }
-    how = by_system.get(platform.system(), "install g++ or clang++")
-    advice = f"{how}, or pip install ziglang; only the native backend needs it"
+    install = by_system.get(platform.system(), "install g++ or clang++")
+    advice = f"{install}, or pip install ziglang; only the native backend needs it"
     try:
         command = find_compiler()
     except ValueError:
@@ -143,15 +143,15 @@ def pairs() -> Iterator[Fact]:
     cached = cache_folder().iterdir() if cache_folder().is_dir() else ()
     folders = {entry.name for entry in cached if entry.is_dir() and not entry.name.startswith(".")} - OTHERS
     for name in sorted(known_pairs() | folders | {"stories"}):
-        own = name in folders
-        folder = (cache_folder() if own else SHIPPED) / name
-        where = "in the cache" if own else "shipped"
+        is_cached = name in folders
+        folder = (cache_folder() if is_cached else SHIPPED) / name
+        where = "in the cache" if is_cached else "shipped"
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
         try:
             load_pair(folder)
         except ValueError as error:
             advice = "get the project's files again: this pair comes with them"
-            if own:
+            if is_cached:
                 advice = f"delete {folder} and run: minispec train --preset {name}"
             reason = " ".join(str(error).split())[:160]
             yield Fact(f"pair {name}", f"{where}, {reason}", "broken", advice, needed=name == "stories")

@@ -1,7 +1,7 @@
-"""`minispec generate`: decode one prompt and say exactly what happened."""
+"""`minispec generate`: decode one prompt and say exactly what happened, or decode many."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import tee
 from pathlib import Path
@@ -12,19 +12,21 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import RULES, Decoding, loss, read_k
+from minispec.cli.decoding import Decoding, loss, read_k
+from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_lines, request_of
+from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
-from minispec.core.prefill import check_prompts
 from minispec.core.records import Round
 from minispec.core.warp import Warp
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.io.checkpoint import Pair
 from minispec.io.stream import cut, until
 from minispec.io.trace import ObservedRound, Trace
-from minispec.native.backend import AUTO, BACKENDS, TORCH, on_backend
+from minispec.native.backend import AUTO, BACKENDS, TORCH, Models, on_backend
 from minispec.native.drafters import MODEL, named
-from minispec.verifiers.fixed_width import FixedWidth
 from minispec.show.text import glyphs_for, legend, marked, printable
+from minispec.verifiers.fixed_width import FixedWidth
+from minispec.verifiers.registry import CHAINS
 
 FIGURES = (  # of a run's statistics
     "target_calls",
@@ -37,6 +39,8 @@ FIGURES = (  # of a run's statistics
 
 def generate(
     prompt: str | None = None,
+    requests: Path | None = None,
+    batch_size: int | None = None,
     pair: str | None = None,
     target: Path | None = None,
     draft: Path | None = None,
@@ -60,63 +64,61 @@ def generate(
     threads: int | None = None,
     as_json: bool = False,
 ) -> None:
-    """Continue a prompt, speculatively."""
-    options.choose(verifier, tuple(RULES), "--verifier")
+    """Continue a prompt, or a file of them, speculatively."""
+    options.choose(verifier, tuple(CHAINS), "--verifier")
     kind = named(drafter, k)
-    asked = kind.backend(options.choose(backend, (*BACKENDS, AUTO), "--backend"))
-    if exact and asked != TORCH.name:
-        raise ValueError(f"--exact computes with torch; leave out --backend {asked}")
-    degree = temperature if temperature is not None else (0.0 if verifier == "greedy" else 1.0)
-    Warp(degree, top_k, top_p)  # refuses wrong settings before anything is loaded
+    on = kind.backend(options.choose(backend, (*BACKENDS, AUTO), "--backend"))
+    if exact and on != TORCH.name:
+        raise ValueError(f"--exact computes with torch; leave out --backend {on}")
+    if temperature is None:
+        temperature = 0.0 if verifier == "greedy" else 1.0
+    Warp(temperature, top_k, top_p)  # refuses wrong settings before anything is loaded
     stops = stop or []
     if "" in stops:
         raise ValueError("a stop text must not be empty")
     widest = read_k(k)
     most = 0 if target_only else widest
+    beside = {
+        "prompt": prompt is not None,
+        "stop": stop,
+        "stream": stream,
+        "logprobs": logprobs,
+        "json": as_json,
+    }
+    check_together(requests, batch_size, beside | {"k auto": k == AUTO})
     options.set_threads(threads)
-    text = options.read_prompt(prompt)
+    text = options.read_prompt(prompt) if requests is None else ""
+    lines = [] if requests is None else read_lines(requests)
     models = options.open_models(pair, target, draft, device, dtype)
-    ids = models.tokenizer.encode(text)
-    out = options.console(as_json)
     context = models.target.max_length
     if most and kind.has_model:
         context = min(context, models.draft.max_length)
-    check_prompts([ids], models.target.vocab_size, context)  # before anything is built
-    if asked != TORCH.name:
-        options.tell_of_build()
-    ready = on_backend(models, asked)
-    if ready.note is not None:
-        print(ready.note, file=sys.stderr)
-    cost = None
-    if exact:
-        fixed = FixedWidth(models.target)
-        ready = replace(ready, target=fixed, draft=FixedWidth(models.draft))
-        cost = cost_of_exactness(models.target, fixed)
-    warp = ready.backend.warp(degree, top_k, top_p)
-    run = Decoding(models, ready, ids, verifier, warp, most, max_new_tokens, seed, drafter)
-    run = replace(run, ignore_eos=ignore_eos, costs=run.measured_costs(5) if most and k == AUTO else None)
-
-    rounds = until(run.speculative(), models.tokenizer, stops)
-    started = perf_counter()
+    defaults = {"max_new_tokens": max_new_tokens, "eos": not ignore_eos}
+    if requests is None:
+        queue = [request_of(defaults | {"prompt": text}, 0, models, context)]
+    else:
+        queue = parse_requests(lines, defaults, models, context)
+    ready, cost = prepared(models, on, exact)
+    run = Decoding(
+        models, ready, verifier, ready.backend.warp(temperature, top_k, top_p), most, seed, drafter
+    )
+    if most and k == AUTO:
+        run = replace(run, costs=run.measured_costs(queue[0], 5))
+    lossy = loss(verifier, temperature) if most else None
+    if requests is not None:
+        rounds = run.speculative(queue, batch_size or BATCH_SIZE)
+        remark(lossy, cost)
+        print_ended(rounds, queue, models.tokenizer, context)
+        return
+    out = options.console(as_json)
     if stream:
         out.print(printable(text), end="", style="dim", soft_wrap=True)
-        rounds = iter(show(rounds, models, out))
-    # Without a round, the trace says by these two why it ended.
-    config = {"max_new_tokens": max_new_tokens, "context": context}
-    trace = Trace((tuple(ids),), config, tuple(rounds))
-    document = describe(trace, models, stops, perf_counter() - started, logprobs)
-    document["drafter"] = drafter if most else None
-    lossy = loss(verifier, degree) if most else None
-    document["lossless"] = lossy is None
-    # What is to be said stands on standard error, not in the text: another program may read that.
-    if lossy:
-        print(lossy, file=sys.stderr)
+    trace, seconds = traced(run, queue[0], stops, context, out if stream else None)
+    remark(lossy, cost)
+    document = describe(trace, models, stops, seconds, logprobs)
+    document |= {"drafter": drafter if most else None, "lossless": lossy is None}
     if cost is not None:
         document["exact"] = cost
-        times = f"{1e3 * cost['fixed']:.2f} ms a token instead of {1e3 * cost['plain']:.2f} ms"
-        print(
-            f"exact mode, width {cost['width']}: {times}, {cost['ratio']:.2f} times as long", file=sys.stderr
-        )
     if run.costs is not None:
         document["costs"] = asdict(run.costs)  # seconds, by which K was chosen
     if as_json:
@@ -126,12 +128,61 @@ def generate(
         sys.stdout.write(printable(whole) if sys.stdout.isatty() else whole)
 
 
+def check_together(requests: Path | None, batch_size: int | None, beside: Mapping[str, object]) -> None:
+    """Refuses, by ValueError, what does not go with --requests: `beside`, by name; or what needs them."""
+    if requests is None:
+        if batch_size is not None:
+            raise ValueError("--batch-size is how many --requests are decoded together: give a file of them")
+        return
+    for name, value in beside.items():
+        if value:
+            raise ValueError(f"--requests and --{name} exclude each other")
+
+
+def prepared(pair: Pair, on: str, exact: bool) -> tuple[Models, dict[str, float] | None]:
+    """Returns a pair's models on a backend, and what exact mode costs if it is asked for."""
+    if on != TORCH.name:
+        options.tell_of_build()
+    ready = on_backend(pair, on)
+    if ready.note is not None:
+        print(ready.note, file=sys.stderr)
+    if not exact:
+        return ready, None
+    fixed = FixedWidth(pair.target)
+    return replace(ready, target=fixed, draft=FixedWidth(pair.draft)), cost_of_exactness(pair.target, fixed)
+
+
+def remark(lossy: str | None, cost: Mapping[str, float] | None) -> None:
+    """Says what a reader must know on standard error, not in the text: another program may read that."""
+    if lossy:
+        print(lossy, file=sys.stderr)
+    if cost is not None:
+        times = f"{1e3 * cost['fixed']:.2f} ms a token instead of {1e3 * cost['plain']:.2f} ms"
+        print(
+            f"exact mode, width {cost['width']}: {times}, {cost['ratio']:.2f} times as long", file=sys.stderr
+        )
+
+
 def cost_of_exactness(plain: LanguageModel, exact: FixedWidth) -> dict[str, float]:
     """Returns the seconds of a forward over one token, half of the context read before: plain and exact."""
     sides = {"plain": plain, "fixed": exact}
     tasks = {name: forward_task(side, exact.max_length // 2, 1) for name, side in sides.items()}
-    seconds = {name: median(taken) for name, taken in interleaved_seconds(tasks, 10).items()}
+    seconds = {name: median(values) for name, values in interleaved_seconds(tasks, 10).items()}
     return {**seconds, "width": exact.width, "ratio": seconds["fixed"] / seconds["plain"]}
+
+
+def traced(
+    run: Decoding, request: Request, stops: Sequence[str], context: int, out: Console | None
+) -> tuple[Trace, float]:
+    """Decodes a request, shown on a console if there is one; returns the trace, and the seconds."""
+    rounds = until(run.speculative([request]), run.pair.tokenizer, stops)
+    started = perf_counter()
+    if out is not None:
+        rounds = iter(show(rounds, run.pair, out))
+    # Without a round, the trace says by these two why it ended.
+    config = {"max_new_tokens": request.max_new_tokens, "context": context}
+    trace = Trace((tuple(request.prompt),), config, tuple(rounds))
+    return trace, perf_counter() - started
 
 
 def show(rounds: Iterator[ObservedRound], models: Pair, out: Console) -> list[ObservedRound]:

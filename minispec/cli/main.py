@@ -65,7 +65,7 @@ def run(arguments: list[str] | None = None) -> int:
         if getattr(sys, name) is None:  # whoever called us has closed it; no other file may get its number
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         stream = getattr(sys, name)
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot print a sign gets a question mark
     sys.stdout = lost or sys.stdout
     try:

@@ -15,7 +15,7 @@ from typer.models import ArgumentInfo
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.two_folders import load_models
 from minispec.native.backend import AUTO, BACKENDS, NATIVE, TORCH, Backend
-from minispec.native.library import lacking, will_be_built
+from minispec.native.library import why_missing, will_be_built
 
 MOST_PROMPT = 2**20  # bytes: the longest context that is read has 16,384 tokens, few of them 64 bytes long
 
@@ -95,7 +95,7 @@ def find_backends(name: str) -> list[Backend]:
     if choose(name, (*BACKENDS, AUTO), "--backend") == TORCH.name:
         return [TORCH]
     tell_of_build()
-    reason = lacking()
+    reason = why_missing()
     if name == AUTO and reason is not None:
         print(f"computing with the torch backend: {reason}", file=sys.stderr)
         return [TORCH]
@@ -126,10 +126,7 @@ def read_prompt(prompt: str | None) -> str:
     if prompt is None:
         raise ValueError('there is no prompt; give one with --prompt "The cat"')
     try:
-        if prompt == "-":
-            given = sys.stdin.buffer.read(MOST_PROMPT + 1) if sys.stdin else b""  # it may have no end
-        else:
-            given = prompt.encode("utf-8")
+        given = standard_input(MOST_PROMPT) if prompt == "-" else prompt.encode("utf-8")
         if len(given) > MOST_PROMPT:
             raise ValueError(f"the prompt has more than {MOST_PROMPT:,} bytes; no context is so long")
         prompt = given.decode("utf-8")
@@ -138,6 +135,11 @@ def read_prompt(prompt: str | None) -> str:
     if not prompt:
         raise ValueError('the prompt is empty; give at least one character, such as --prompt "The cat"')
     return prompt
+
+
+def standard_input(most: int) -> bytes:
+    """Returns what stands on standard input, which may have no end: at most one byte more than so many."""
+    return sys.stdin.buffer.read(most + 1) if sys.stdin else b""
 
 
 def warn(problem: str, to: Console) -> None:

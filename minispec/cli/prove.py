@@ -18,7 +18,7 @@ from minispec.evidence.theory.statistics import Sampled
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import AUTO, NATIVE, TORCH
 from minispec.native.drafters import MODEL
-from minispec.native.library import lacking
+from minispec.native.library import why_missing
 
 
 def prove_command(
@@ -64,7 +64,7 @@ def not_asked(names: Sequence[str], backend: str, full: bool) -> Iterator[str]:
     """Yields what this run of the command leaves out of all that could be proved, and why."""
     if backend == TORCH.name:
         yield "the native backend: --backend torch"
-    elif reason := lacking():
+    elif reason := why_missing():
         yield f"the native backend: {reason}"
     if backend == NATIVE.name:
         yield "the torch backend: --backend native"

@@ -124,10 +124,10 @@ def train_and_publish(
     if fresh:
         for state in run.glob("*.safetensors"):
             state.unlink()
-    told: list[Progress] = []
-    with training_bars(console, told) as report:
+    progress: list[Progress] = []
+    with training_bars(console, progress) as report:
         dataset, trained = train_pair(recipe, run, report, options.check_device(device))
-    history = {"history": [now.to_json() for now in told if now.validation is not None]}
+    history = {"history": [now.to_json() for now in progress if now.validation is not None]}
     return publish(recipe, dataset, trained, folder, command, lambda pair: finish(pair, recipe) | history)
 
 

@@ -13,13 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 
 from minispec.cli import options
-from minispec.core.rng import SeededRng
-from minispec.core.verify import verify_rejection
-from minispec.core.warp import Warp
+from minispec.evidence.bench.interleaved import Setting
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import CannotWrite, check_writable
 from minispec.io.heads import heads_folder, save_heads, target_hash
-from minispec.io.observe import record
 from minispec.native.backend import TORCH, Models
 from minispec.native.drafters import DRAFTERS
 from minispec.train.dataset import gather, kind_of
@@ -56,26 +53,26 @@ def train_drafter(
     check_writable(path)
     console.print(f"Gathering the text of {pair.name}, and letting its target write.")
     sequences = sequences_for(pair, seed, scale)
-    told: list[Training] = []
-    with training_bars(console, told) as report:
+    progress: list[Training] = []
+    with training_bars(console, progress) as report:
         module = train_heads(recipe, pair.target, sequences, seed, report)
     info = {
         "kind": kind,
         "target_sha256": target_hash(pair),
         "seed": seed,
-        "seconds": round(told[-1].seconds, 1),
-        "loss": told[-1].loss,
+        "seconds": round(progress[-1].seconds, 1),
+        "loss": progress[-1].loss,
         "number": recipe.number(pair.target),
         "steps": recipe.steps,
         "parameters": sum(weight.numel() for weight in module.parameters()),
     }
     save_heads(module, path, info)
-    found = tokens_per_call(pair, kind) if out is None and pair.info.get("prompts") else None
-    return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": found}
+    calls = tokens_per_call(pair, kind) if out is None and pair.info.get("prompts") else None
+    return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": calls}
 
 
 @contextmanager
-def training_bars(console: Console, told: list[Training]) -> Iterator[Tell]:
+def training_bars(console: Console, progress: list[Training]) -> Iterator[Tell]:
     """Gives a function that shows how a training goes, a bar for each model, and notes it in a list."""
     bars = Progress(
         TextColumn("{task.description:<12}"),
@@ -89,7 +86,7 @@ def training_bars(console: Console, told: list[Training]) -> Iterator[Tell]:
     tasks: dict[str, Any] = {}
 
     def report(now: Training) -> None:
-        told.append(now)
+        progress.append(now)
         if now.model not in tasks:
             bars.start()  # not sooner: an unusable text gives one line and no bars
             tasks[now.model] = bars.add_task(now.model, total=now.steps, loss="…")
@@ -114,20 +111,14 @@ def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
     return torch.cat([sequences, write_sequences(pair.target, sequences, recipe.written, seed)])
 
 
-def tokens_per_call(pair: Pair, kind: str, k: int = 4) -> float | None:
+def tokens_per_call(pair: Pair, kind: str) -> float | None:
     """Returns the tokens per target call of the drafter that was just written, at temperature 1."""
-    target, drafter = DRAFTERS[kind].make(pair, Models(pair.target, pair.draft, TORCH))
-    trace = record(
-        target,
-        drafter,
-        pair.info["prompts"],
-        k=k,
-        verifier=verify_rejection,
-        max_new_tokens=60,
-        warp=Warp(),
-        rng=SeededRng(0),
-    )
-    return trace.statistics().tokens_per_target_call
+    models = Models(pair.target, pair.draft, TORCH)
+    target, drafter = DRAFTERS[kind].make(pair, models)
+    setting = Setting(replace(models, target=target), 4, "rejection", 1.0, drafter=drafter)
+    statistics = setting.decode(pair.info["prompts"], seed=0, new_tokens=60).statistics
+    assert statistics is not None
+    return statistics.tokens_per_target_call
 
 
 def line_of(report: Mapping[str, Any]) -> str:

@@ -81,29 +81,26 @@ class KVCache:
             ValueError: if no row has space for n more.
         """
         self.check_space(new)
-        shortest = min(self._lengths)
         longest = max(self._lengths)
         self._new = new
         self._end = end = min(longest + new, self.capacity)
         self.reserve(end)
         device = self._keys.device
-        if mask is None and shortest == longest:
+        dtype = self._keys.dtype
+        if mask is None and min(self._lengths) == longest:
             self._slots = None
-            slots = slice(longest, end)
             if new == 1:
-                return slots, None
-            return slots, torch.full((new, end), -torch.inf, dtype=self._keys.dtype, device=device).triu_(
-                longest + 1
-            )
+                return slice(longest, end), None
+            bias = torch.full((new, end), -torch.inf, dtype=dtype, device=device)
+            return slice(longest, end), bias.triu_(longest + 1)
         positions = torch.tensor(self._lengths, device=device)[:, None] + torch.arange(new, device=device)
         row, column = (positions < self.capacity).nonzero(as_tuple=True)
         self._slots = (row, column, positions[row, column])
         hidden = torch.arange(end, device=device) > positions[:, :, None]  # [B, n, end]
         if mask is not None:
-            slots = positions[:, -1:] + torch.arange(1 - mask.shape[2], 1, device=device)  # [B, w]
-            hidden = pad(hidden, (0, new)).scatter(2, slots.clamp(min=0)[:, None].expand_as(mask), ~mask)
-        bias = torch.zeros(hidden.shape, dtype=self._keys.dtype, device=device).masked_fill_(hidden, -torch.inf)
-        return positions.clamp(max=self.capacity - 1), bias[:, None, :, :end]
+            masked = positions[:, -1:] + torch.arange(1 - mask.shape[2], 1, device=device)  # [B, w]
+            hidden = pad(hidden, (0, new)).scatter(2, masked.clamp(min=0)[:, None].expand_as(mask), ~mask)
+        return positions.clamp(max=self.capacity - 1), minus_infinity(hidden[:, None, :, :end], dtype)
 
     def reserve(self, end: int) -> None:
         """Takes memory for `end` tokens a row; twice as much as before at least, so that copying is rare.
@@ -193,6 +190,11 @@ class KVCache:
                 self._keys[:, row, :, stay : len(slots)] = self._keys[:, row, :, moved]
                 self._values[:, row, :, stay : len(slots)] = self._values[:, row, :, moved]
         self._lengths = [len(slots) for slots in indices]
+
+
+def minus_infinity(hidden: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns what to add to attention scores: −∞ where a slot is hidden [...], 0 elsewhere."""
+    return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, -torch.inf)
 
 
 @torch.inference_mode(False)  # made while decoding, it must still serve training

@@ -54,6 +54,30 @@ class Drafter(Protocol):
         """Learns what became of its draft, and forgets what was rejected."""
 
 
+class NoDrafter:
+    """Proposes nothing: the target decodes alone."""
+
+    cache_lengths: tuple[int, ...] | None = None
+
+    def __init__(self, target: LanguageModel) -> None:
+        """Takes the sizes of the target."""
+        self.vocab_size = target.vocab_size
+        self.max_length = target.max_length
+
+    def start(self, prompts: Prompts, hidden: Tensor) -> None:
+        """Reads nothing; hidden: [B, n, D]."""
+
+    def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
+        """Reads nothing; hidden: [len(rows), n, D]."""
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
+        """Proposes no tokens to follow the pending ones [B]."""
+        return Draft.empty(len(pending), self.vocab_size, pending.device)
+
+    def commit(self, round: Round) -> None:
+        """Has nothing to learn or to forget."""
+
+
 class ModelDrafter:
     """A small language model that guesses one token after another, with a cache of its own."""
 
@@ -149,7 +173,7 @@ def draft_within(
         ValueError: if the drafter proposes what does not fit the round (see `check_fits`).
     """
     width = min(k, max(plan.budgets))
-    if width <= 0:
+    if width == 0:
         return Draft.empty(len(pending), drafter.vocab_size, pending.device)
     draft = drafter.propose(pending, width, warp, DraftingRng(rng, plan))
     check_fits(draft, pending, width, drafter.vocab_size)
@@ -175,6 +199,5 @@ def check_fits(draft: Draft, pending: Tensor, k: int, vocab_size: int) -> None:
     if shape != wanted or longest > k:
         words = "{} tokens for {} rows over {} ids on {}".format
         raise ValueError(
-            f"the drafter has proposed {words(longest, *shape)}; "
-            f"it was asked for at most {words(k, *wanted)}"
+            f"the drafter has proposed {words(longest, *shape)}; it was asked for at most {words(k, *wanted)}"
         )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from minispec.core.batch import Batch, Eos, Request, requests_of
 from minispec.core.cache import KVCache
-from minispec.core.draft import Drafter, draft_within
+from minispec.core.draft import Drafter, NoDrafter, draft_within
 from minispec.core.model import LanguageModel, Tree
 from minispec.core.prefill import prefill, refill
 from minispec.core.records import Draft, Round
@@ -96,14 +96,12 @@ def speculate(
     """
     verifier = as_verifier(verifier)
     drafter = checked_drafter(drafter, k, target, verifier, warp)
-    max_length = target.max_length if drafter is None else min(target.max_length, drafter.max_length)
-    sizes = target.vocab_size, max_length
+    sizes = target.vocab_size, min(target.max_length, drafter.max_length)
     batch = Batch(requests_of(prompts, max_new_tokens, eos, *sizes), *sizes, batch_size)
     if not any(batch.live):
         return
     cache, hidden = prefill(target, batch.texts)
-    if drafter is not None:
-        drafter.start(batch.texts, hidden)
+    drafter.start(batch.texts, hidden)
     index = 0
     while any(batch.live):
         live = batch.live
@@ -111,10 +109,7 @@ def speculate(
         pending = batch.pending(target.device)
         plan = batch.plan(target.device)
 
-        if drafter is None:
-            draft = Draft.empty(len(pending), target.vocab_size, target.device)
-        else:
-            draft = draft_within(drafter, pending, k, warp, rng, plan.without_last(), max_length)
+        draft = draft_within(drafter, pending, k, warp, rng, plan.without_last(), target.max_length)
         hidden = read(target, pending, draft, cache)
         logits = target.head(hidden)
         probs = warp(logits)
@@ -137,16 +132,13 @@ def speculate(
             finish=tuple(row.finish for row in batch.rows),
             lengths=batch.cache_lengths,
         )
-        if drafter is not None:
-            drafter.commit(round)  # catches up after full acceptance, and rolls back
+        drafter.commit(round)  # catches up after full acceptance, and rolls back
         yield round
         index += 1
 
         if refilled := batch.refill():
             texts = [batch.rows[row].tokens for row in refilled]
-            hidden = refill(target, cache, refilled, texts)
-            if drafter is not None:
-                drafter.admit(refilled, texts, hidden)
+            drafter.admit(refilled, texts, refill(target, cache, refilled, texts))
 
 
 def read(target: LanguageModel, pending: Tensor, draft: Draft, cache: KVCache) -> Tensor:
@@ -159,8 +151,8 @@ def read(target: LanguageModel, pending: Tensor, draft: Draft, cache: KVCache) -
 
 def checked_drafter(
     drafter: Drafter | None, k: int, target: LanguageModel, verifier: Verifier, warp: Warp
-) -> Drafter | None:
-    """Returns the drafter, None for k = 0; a ValueError says which settings do not go together."""
+) -> Drafter:
+    """Returns the drafter, for k = 0 none; a ValueError says which settings do not go together."""
     if k < 0:
         raise ValueError(f"k must be at least 0, not {k}")
     if verifier.greedy and not warp.is_greedy:
@@ -169,7 +161,7 @@ def checked_drafter(
             f"use the rejection verifier, or temperature 0"
         )
     if k == 0:
-        return None
+        return NoDrafter(target)
     if drafter is None:
         raise ValueError(f"k = {k} needs a drafter; give one, or k = 0 for target-only")
     if drafter.vocab_size != target.vocab_size:

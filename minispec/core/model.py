@@ -29,17 +29,15 @@ class LanguageModel(Protocol):
         vocab_size: V.
         hidden_size: D.
         max_length: the most tokens that a row can hold, prompt and continuation together.
-        device: where it computes.
     """
 
+    vocab_size: int
+    hidden_size: int
+    max_length: int
+
     @property
-    def vocab_size(self) -> int: ...
-    @property
-    def hidden_size(self) -> int: ...
-    @property
-    def max_length(self) -> int: ...
-    @property
-    def device(self) -> torch.device: ...
+    def device(self) -> torch.device:
+        """Where it computes."""
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""

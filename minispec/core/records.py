@@ -6,6 +6,7 @@ They are frozen and check themselves when made.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 import torch
@@ -102,6 +103,7 @@ class Draft:
         return Draft(self.tokens[:, :k] * mask, self.probs[:, :k], lengths, parents)
 
     @staticmethod
+    @lru_cache(maxsize=32)  # for the target alone it is needed in every round
     def empty(rows: int, vocab_size: int, device: torch.device | str = "cpu") -> Draft:
         """Returns a draft of nothing: [rows, 0]."""
         tokens = torch.zeros(rows, 0, dtype=torch.long, device=device)

@@ -6,29 +6,14 @@ keep two promises. What is masked, or certain, draws nothing. What has probabili
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 CERTAIN = 1 - 1e-12  # counts as 1: whether a number is drawn must not depend on rounding
 UNLIMITED = 2**62  # a budget that no text reaches
-
-
-class Place(NamedTuple):
-    """What the decisions of B rows are about.
-
-    Attributes:
-        prompt_ids: [B], which prompt each belongs to.
-        positions: [B], the position in the text that each decides; None where the caller has not named it.
-        live: [B] bool; the others are not decided: False, or id 0. None: all are.
-    """
-
-    prompt_ids: Tensor
-    positions: Tensor | None = None
-    live: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -53,29 +38,48 @@ class RoundPlan:
         Rows whose budget ends before it decide nothing, nor do those that are not live. So what a row
         decides depends on its own text alone, not on its neighbours.
         """
-        prompt_ids, starts, budgets = self._tensors
-        positions = None if offset is None else starts + offset
         first = 0 if offset is None else offset
         if not isinstance(first, int) or first >= min(self.budgets):  # else no row's budget ends before it
-            within = first < budgets
+            within = first < torch.tensor(self.budgets, device=self.device)
             live = within if live is None else live & within
-        return Place(prompt_ids, positions, live)
+        return Place(self, offset, live)
 
     def without_last(self) -> RoundPlan:
         """Returns the plan for drafting: the last token that fits is never drafted, it is the target's."""
-        return replace(self, budgets=tuple(max(budget - 1, 0) for budget in self.budgets))
+        budgets = tuple(max(budget - 1, 0) for budget in self.budgets)
+        return RoundPlan(self.prompt_ids, self.starts, budgets, self.device)
 
     @staticmethod
     def unlimited(rows: int, device: torch.device) -> RoundPlan:
         """Returns a plan for rows that begin at position 0 and have no cap."""
         return RoundPlan(tuple(range(rows)), (0,) * rows, (UNLIMITED,) * rows, device)
 
-    @cached_property
-    def _tensors(self) -> tuple[Tensor, Tensor, Tensor]:  # made only when a decision needs them
-        prompt_ids, starts, budgets = torch.tensor(
-            [self.prompt_ids, self.starts, self.budgets], device=self.device
-        )
-        return prompt_ids, starts, budgets
+
+@dataclass(frozen=True)
+class Place:
+    """What the decisions of B rows are about; tensors are made only for a source that asks for them.
+
+    Attributes:
+        plan: where the round began.
+        offset: the number of the round's token, counted from 0; None where the caller has not named it.
+        live: [B] bool; the others are not decided: False, or id 0. None: all are.
+    """
+
+    plan: RoundPlan
+    offset: Tensor | int | None = None
+    live: Tensor | None = None
+
+    @property
+    def prompt_ids(self) -> Tensor:
+        """Which prompt each row decodes: [B]."""
+        return torch.tensor(self.plan.prompt_ids, device=self.plan.device)
+
+    @property
+    def positions(self) -> Tensor | None:
+        """The position in the text that each row decides: [B]; None without an offset."""
+        if self.offset is None:
+            return None
+        return torch.tensor(self.plan.starts, device=self.plan.device) + self.offset
 
 
 class Rng(Protocol):
@@ -97,7 +101,7 @@ class RoundRng:
 
     Attributes:
         source: decides.
-        plan: says about which texts and positions, and for which rows.
+        plan: about which texts and positions, and for which rows.
     """
 
     source: Rng

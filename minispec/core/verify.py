@@ -17,8 +17,8 @@ from minispec.core.rng import Rng, RoundPlan, RoundRng
 Decide = Callable[[Draft, Tensor, RoundRng], Verdict]
 """An acceptance rule: from a draft, the target's distributions [B, K+1, V] and an rng, to a verdict.
 
-[:, i] is the target's distribution where token i was drafted, and the one after the last drafted token is that
-of the bonus. In a tree [:, 0] is the distribution after the pending token, and [:, i + 1] that after token i.
+[:, i] is the target's distribution where token i was drafted, and the one after the last drafted token is
+that of the bonus. In a tree [:, 0] is that after the pending token, and [:, i + 1] that after token i.
 """
 
 
@@ -61,7 +61,7 @@ class Verifier:
         verdict = self.decide(draft, target_probs, rng)
         if draft.parents is not None and verdict.path is None:
             raise ValueError(
-                f"the {self.name} verifier verifies a chain, and a tree was drafted; verify it with verify_tree"
+                f"the {self.name} verifier verifies a chain, and a tree was drafted; use verify_tree"
             )
         return verdict
 
@@ -127,10 +127,9 @@ def next_distribution(p: Tensor, q: Tensor, accepted: Tensor, lengths: Tensor) -
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
-    """Returns norm(max(0, p − q)): the mass that the draft's distribution lacks.
+    """Returns norm(max(0, p − q)): [..., V], [..., V] -> [..., V].
 
-    It is zero only where p = q; then nothing is ever rejected, but rounding may say otherwise, and p
-    itself is the limit. [..., V], [..., V] -> [..., V].
+    It is zero only where p = q. Then nothing is rejected but by rounding, and p itself is the limit.
     """
     excess = (p - q).clamp(min=0)
     mass = excess.sum(-1, keepdim=True)

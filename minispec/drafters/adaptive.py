@@ -27,7 +27,7 @@ from minispec.drafters.costs import Costs
 MOST = 16  # the largest K that is tried
 PRIOR = 0.8  # what acceptance is taken to be before anything is known of it
 RETRY = 16  # at least so many rounds without a draft go by before one token is tried
-PACE = 16  # a width is kept for so many rounds: to choose takes time, and a round says little
+PACE = 16  # a width is kept for so many rounds: to choose takes time, and one round tells little
 TRIES = 0.02  # where drafting does not pay, tries take at most this share of the time
 
 
@@ -46,7 +46,7 @@ class RunningAcceptance:
         Args:
             positions: the most tokens of a draft.
             prior: what all acceptance probabilities are taken to be at first.
-            weight: what that weighs, as much as so many tests; and what all positions together say about one.
+            weight: the prior counts like so many tests; so does the mean of all positions, in each of them.
             memory: how much a round ago counts of the present one.
 
         Raises:
@@ -80,14 +80,14 @@ class RunningAcceptance:
 
 def best_width(costs: Costs, alphas: Sequence[float], rows: int = 1) -> int:
     """Returns the K, from 0 to len(alphas), of the highest of the `rates`; of equals the smallest."""
-    found = rates(costs, alphas, rows)
-    return found.index(max(found))
+    speeds = rates(costs, alphas, rows)
+    return speeds.index(max(speeds))
 
 
 def rates(costs: Costs, alphas: Sequence[float], rows: int = 1) -> list[float]:
     """Returns the tokens per second of every K from 0 to len(alphas).
 
-    A row gains 1 + Σ_i Π_(j ≤ i) α_j tokens (Leviathan et al. 2023, equation 1, with an acceptance
+    A row emits 1 + Σ_i Π_(j ≤ i) α_j tokens (Leviathan et al. 2023, equation 1, with an acceptance
     probability for each position) in the seconds of a round.
 
     Args:
@@ -95,15 +95,15 @@ def rates(costs: Costs, alphas: Sequence[float], rows: int = 1) -> list[float]:
         alphas: [positions], the probability of each to be accepted if all before it were.
         rows: of the batch; the draft has to catch up as soon as one of them keeps all.
     """
-    found = []
-    gained = 0.0
+    speeds = []
+    tokens = 0.0
     all_kept = 1.0
     for width in range(len(alphas) + 1):
         all_kept *= alphas[width - 1] if width else 1.0
-        gained += all_kept  # the token at this position, or for width 0 the one that is always gained
+        tokens += all_kept  # the token at this position, or for width 0 the one that is always emitted
         catches_up = 1 - (1 - all_kept) ** rows if width else 0.0  # where nothing is drafted, the draft rests
-        found.append(gained / costs.of_round(width, catches_up))
-    return found
+        speeds.append(tokens / costs.of_round(width, catches_up))
+    return speeds
 
 
 def rounds_between_tries(costs: Costs) -> int:

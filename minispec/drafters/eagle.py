@@ -2,7 +2,7 @@
 
 The target's last hidden state, its feature, holds more about what comes than any token does. The drafter
 reads, for each token, its embedding and the feature that the target had before it, joins them, and takes them
-through its layers with a cache; the target's own head makes a distribution of what comes out. After the
+through its layers with a cache; the target's own head makes a distribution of their output. After the
 pending token there is no feature of the target yet: there the drafter reads its own output in its place (Li
 et al. 2024, EAGLE, section 3; DeepSeek-V3's module for multi-token prediction has the same inputs). It is
 trained on such outputs too (Li et al. 2025, EAGLE-3, section 3.2). After verification the true features are

@@ -4,7 +4,7 @@ The first E of the target's layers, a norm of their own and the target's head ma
 layer of its own. It shares more than weights. The keys and values that it computes are those that the target
 needs, and so is the stream after layer E: verification takes it up there. What those layers have read once,
 they do not read again (Elhoushi et al. 2024, LayerSkip, section 4.3). Without training, the target's own last
-norm does (Zhang et al. 2024, Draft & Verify); a trained `Exit` says better what the first layers know.
+norm does (Zhang et al. 2024, Draft & Verify); a trained `Exit` is accepted more often.
 """
 
 from collections.abc import Sequence
@@ -45,9 +45,9 @@ class Exit(nn.Module):
 
 def untrained_exit(model: GPT, layers: int) -> Exit:
     """Returns an exit that has learned nothing: the model's own last norm, earlier."""
-    made = Exit(model.config.width, layers, model.config.norm_eps).to(model.device, model.dtype)
-    made.norm = deepcopy(model.norm)
-    return made.requires_grad_(False)
+    exit = Exit(model.config.width, layers, model.config.norm_eps).to(model.device, model.dtype)
+    exit.norm = deepcopy(model.norm)
+    return exit.requires_grad_(False)
 
 
 class ExitCache(KVCache):
@@ -139,7 +139,7 @@ class EarlyExitGPT:
         return ExitCache(self.model, self.exit.layers, rows)
 
     def share(self) -> ExitCache:
-        """Returns the cache that was made last, for a draft to share: a run has begun in it.
+        """Returns the cache that was made last, for a draft to share: its run is starting.
 
         Raises:
             ValueError: if there is none, or another draft shares it.
@@ -152,7 +152,13 @@ class EarlyExitGPT:
         return cache
 
     def read_ahead(self, cache: ExitCache, token: Tensor) -> Tensor:
-        """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V]."""
+        """Takes one token a row, [B], through the first layers; returns the draft's logits [B, V].
+
+        Raises:
+            ValueError: if no draft shares the cache.
+        """
+        if not cache.shared:
+            raise ValueError(FIRST)
         stream = self.first_layers(token[:, None], cache)
         cache.streams.append(stream)
         return self.head(self.exit(stream))[:, -1]
@@ -163,8 +169,6 @@ class EarlyExitGPT:
         Raises:
             ValueError: if the target has not read the last draft of this cache, or no draft shares it.
         """
-        if not cache.shared:
-            raise ValueError(FIRST)
         if cache.streams:
             raise ValueError("the last draft was never verified: a drafter serves one run at a time")
         return draw_chain(partial(self.read_ahead, cache), pending, k, warp, rng)

@@ -82,7 +82,7 @@ class LookupDrafter:
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Proposes up to k tokens a row after the pending ones [B], which stand in the texts already.
 
-        The draft's lengths say how many each row has; `warp` and `rng` are not used.
+        The draft's lengths are how many each row has; `warp` and `rng` are not used.
         """
         matches = [row.propose(k) for row in self._rows]
         lengths = [len(match) for match in matches]

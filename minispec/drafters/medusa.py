@@ -1,10 +1,10 @@
 """Medusa: heads on the target's last hidden state guess several positions at once.
 
-The target's own head says what follows the token that it has read last; that token is pending. Head i says
-what follows i tokens later (Cai et al. 2024, section 2.1). All heads read the same state, so a draft costs a
-few matrices and no forward, and no cache. For the same reason head i does not know which tokens the heads
-before it have drawn: its distribution is less sharp. It is a proper distribution all the same, and rejection
-sampling asks for no more.
+The target's own head predicts what follows the token that it has read last; that token is pending. Head i
+predicts what follows i tokens later (Cai et al. 2024, section 2.1). All heads read the same state, so a draft
+costs a few matrices and no forward, and no cache. For the same reason head i does not know which tokens the
+heads before it have drawn: its distribution is less sharp. It is a proper distribution all the same, and
+rejection sampling asks for no more.
 
 A tree on the heads costs no forward either. All tokens of one depth have the same q, so a candidate that
 follows the second one of the position before costs nothing more (section 2.1.2). Heads are often in doubt,

@@ -1,7 +1,7 @@
 """A parallel drafter: masks stand for the tokens to come, and one forward guesses all of them.
 
 Its layers read the pending token and a mask for each further position, a learned vector in the place of an
-embedding. What comes out at each place says what follows there: K distributions from one step (An et al.
+embedding. The output at each place predicts what follows there: K distributions from one step (An et al.
 2025, PARD; Chen, Liang and Liu 2026, DFlash). Drawn independently such tokens do not fit each other. So each
 distribution is corrected by the token that was drawn before it: two small matrices, and no further forward
 (Cheng et al. 2026, DSpark, whose Markov head this is). The corrected distribution is the one that is drawn

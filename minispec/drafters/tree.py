@@ -4,8 +4,8 @@ A chain of K tokens ends at its first rejection. A tree with as many tokens has 
 the positions that matter most, and the target reads all of it in the same forward. The draft grows it level
 by level: all tokens of one depth are read at once, each seeing its own ancestors only.
 
-How candidates of one position are chosen is a function of its own. Each says from which distribution the next
-one comes, given those before it; so the rule needs no more than that distribution (`rules/tree.py`).
+How candidates of one position are chosen is a function. It returns the distribution that the next one is
+drawn from, given those before it; a verifier needs no more than that (`verifiers/tree.py`).
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ def without_replacement(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
 
     Where nothing is left, as at temperature 0, the most probable of the other tokens comes.
     """
-    left = q.masked_fill(chosen, 0)
-    mass = left.sum(-1, keepdim=True)
+    rest = q.masked_fill(chosen, 0)
+    mass = rest.sum(-1, keepdim=True)
     tiny = torch.finfo(q.dtype).tiny
-    return torch.where(mass > 0, left / mass.clamp(min=tiny), most_probable(q, logits, chosen))
+    return torch.where(mass > 0, rest / mass.clamp(min=tiny), most_probable(q, logits, chosen))
 
 
 def most_probable(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def most_probable(q: Tensor, logits: Tensor, chosen: Tensor) -> Tensor:
 
 
 def greedy_drafting(candidates: int) -> Choice:
-    """Returns the choice whose candidates are accepted most often, as many as are said (Hu et al. 2025).
+    """Returns the choice whose candidates, so many, are accepted most often (Hu et al. 2025).
 
     The first is drawn from what q [M, V] has left without the k − 1 most probable tokens; these come after
     it. With `verify_tree` one of them is kept with their probability under p, and Σ min(p, q) outside.

@@ -15,7 +15,7 @@ from torch import Tensor
 from minispec.core.batch import Request
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
-from minispec.core.rng import Place, Rng, SeededRng
+from minispec.core.rng import Place, Rng, RoundPlan, SeededRng
 from minispec.io.observe import checked, observe, run_config
 from minispec.io.trace import Trace, row_of
 
@@ -76,10 +76,10 @@ class LoggingRng(SeededRng):
     def _note(self, kind: DrawKind, low: Tensor, high: Tensor, outcomes: Tensor, place: Place | None) -> None:
         """Notes one decision for each live row; low, high and outcomes are [B]."""
         count = len(outcomes)
-        prompt_ids, positions, live = (None, None, None) if place is None else place
-        prompts: Sequence[int] = range(count) if prompt_ids is None else prompt_ids.tolist()
-        each = [None] * count if positions is None else positions.tolist()
-        decided = [True] * count if live is None else live.tolist()
+        place = place or Place(RoundPlan.unlimited(count, outcomes.device))
+        prompts = place.plan.prompt_ids
+        each = [None] * count if place.positions is None else place.positions.tolist()
+        decided = [True] * count if place.live is None else place.live.tolist()
         columns = prompts, each, low.tolist(), high.tolist(), self._drawn, map(int, outcomes.tolist())
         for happens, (prompt, position, *rest) in zip(decided, zip(*columns, strict=True), strict=True):
             if happens:

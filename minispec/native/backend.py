@@ -24,7 +24,7 @@ class Backend:
     model: Callable[[GPT], LanguageModel]  #: makes of a GPT a model that computes on this backend
     warp: Callable[..., Warp]  #: makes a warp, from the arguments of `Warp`
     rng: Callable[[int], Rng]  #: makes a random number generator from a seed
-    rules: Mapping[str, Verifier] = field(hash=False)  #: verifiers by name
+    verifiers: Mapping[str, Verifier] = field(hash=False)  #: those that it has itself, by name
     drafter: type[ModelDrafter]  #: makes a drafter from a draft model
 
 
@@ -33,7 +33,7 @@ TORCH = Backend(
     model=lambda model: model,
     warp=Warp,
     rng=SeededRng,
-    rules={"greedy": verify_greedy, "rejection": verify_rejection},
+    verifiers={"greedy": verify_greedy, "rejection": verify_rejection},
     drafter=ModelDrafter,
 )
 NATIVE = Backend(
@@ -41,7 +41,7 @@ NATIVE = Backend(
     model=NativeGPT,
     warp=NativeWarp,
     rng=NativeRng,
-    rules={"greedy": native_greedy, "rejection": native_rejection},
+    verifiers={"greedy": native_greedy, "rejection": native_rejection},
     drafter=NativeDrafter,
 )
 BACKENDS = {backend.name: backend for backend in (TORCH, NATIVE)}

@@ -45,9 +45,12 @@ def checked(
 
 def fits(sizes: Sequence[int], shape: Sequence[int | None]) -> bool:
     """Whether sizes are those of a shape, in which None stands for any."""
-    return len(sizes) == len(shape) and all(
-        want is None or want == n for n, want in zip(sizes, shape, strict=True)
-    )
+    if len(sizes) != len(shape):
+        return False
+    for n, wanted in zip(sizes, shape, strict=True):  # a loop: this is asked many times a round
+        if wanted is not None and wanted != n:
+            return False
+    return True
 
 
 def check_ids(tokens: Tensor, dims: int) -> Tensor:

@@ -6,7 +6,7 @@ generator is no `Lender`, the core's rules decide. Tests hold the two to each ot
 `evidence/proof/replay.py` branch by branch.
 
 A rule makes many decisions in one call. So the library gets the numbers that they may need beforehand, uses
-them in the core's order, and says how many it has used.
+them in the core's order, and returns how many it has used.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Place, Rng, RoundRng, SeededRng
+from minispec.core.rng import Place, RoundRng, SeededRng
 from minispec.core.verify import Verifier, accept_rejection
 from minispec.core.warp import DAMAGED, Warp
 from minispec.native.checks import check_budgets, check_code, check_temperature, checked, space_for
@@ -91,9 +91,7 @@ class NativeRng(SeededRng, Lender):
         return self.lend(count)
 
 
-def native_categorical(
-    by: Lender, probs: Tensor, place: Place | None, core: Callable[[], Tensor]
-) -> Tensor:
+def native_categorical(by: Lender, probs: Tensor, place: Place | None, core: Callable[[], Tensor]) -> Tensor:
     """Draws ids by inverting the cumulative sum: probs [B, V], distributions up to rounding, -> [B] ids.
 
     `core` draws as the core does (see `Lender`). Raises what `checked` does; ValueError if a row is none.
@@ -105,10 +103,10 @@ def native_categorical(
     is_live = (ctypes.c_int64 * batch)(*chosen)
 
     def native(numbers: Tensor) -> tuple[int, Tensor]:
-        picked = space_for(batch, dtype=torch.long)
-        addresses = is_live, numbers.data_ptr(), picked.data_ptr()
+        token = space_for(batch, dtype=torch.long)
+        addresses = is_live, numbers.data_ptr(), token.data_ptr()
         used = native_functions(dists.dtype).choose(dists.data_ptr(), batch, vocab, *addresses)
-        return check_code(used, vocab), picked
+        return check_code(used, vocab), token
 
     return by.decide(batch, native, core)
 

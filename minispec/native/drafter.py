@@ -45,7 +45,13 @@ class NativeDrafter(ModelDrafter):
 
 
 def native_draft(
-    model: Any, held: KVCache | None, pending: Tensor, k: int, warp: Warp, rng: RoundRng, core: Callable[[], Draft]
+    model: Any,
+    held: KVCache | None,
+    pending: Tensor,
+    k: int,
+    warp: Warp,
+    rng: RoundRng,
+    core: Callable[[], Draft],
 ) -> Draft:
     """Drafts k tokens a row after the pending ones [B] in one call into the library, or as `core` does.
 

@@ -19,13 +19,13 @@ from minispec.drafters.suffix import SuffixDrafter
 from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.io.checkpoint import Pair
 from minispec.io.heads import load_heads
-from minispec.native.backend import AUTO, BACKENDS, TORCH, Models
+from minispec.native.backend import AUTO, BACKENDS, TORCH, Backend, Models
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
-from minispec.verifiers.tree import verify_tree, verify_tree_greedy
+from minispec.verifiers.registry import verifier_for
 
 MODEL = "model"
-K = 4  # tokens of a draft, unless it is said
+K = 4  # tokens of a draft, by default
 NODES = 16  # tokens of a tree
 Maker = Callable[[Pair, Models, int], Drafter]
 """From a pair, its models on a backend, and a K: what drafts."""
@@ -38,7 +38,7 @@ class NamedDrafter:
     maker: Maker  #: makes it
     has_model: bool = False  #: whether the pair's draft model drafts: what is known of it counts
     adapts: bool = True  #: whether an automatic K can be chosen for it: its costs are known, and it can rest
-    rules: Mapping[str, Verifier] | None = None  #: by the names of verifiers; None: any for chains
+    draws_tree: bool = False  #: whether it proposes trees
     backends: Sequence[str] = tuple(BACKENDS)  #: by name, on which it can draft
 
     def make(self, pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
@@ -46,27 +46,24 @@ class NamedDrafter:
 
         Returns the target to decode with, for a drafter may share the target's layers, and what drafts.
         """
-        if self.rules is not None and models.target is not pair.target:
+        if self.draws_tree and models.target is not pair.target:
             raise ValueError("the tree drafter needs a target that reads trees: neither native nor --exact")
         drafter = self.maker(pair, models, k)
         return drafter.target if isinstance(drafter, ExitDrafter) else models.target, drafter
 
-    def backend(self, asked: str) -> str:
-        """Returns on which backend it drafts where one, or `auto`, is asked for; ValueError if it cannot."""
-        if asked == AUTO and len(self.backends) == 1:
+    def backend(self, backend: str) -> str:
+        """Returns on which backend it drafts where one, or `auto`, is wanted; ValueError if it cannot."""
+        if backend == AUTO and len(self.backends) == 1:
             return self.backends[0]
-        if asked in BACKENDS and asked not in self.backends:
+        if backend in BACKENDS and backend not in self.backends:
             known = " or ".join(self.backends)
-            raise ValueError(f"this drafter needs the {known} backend, not {asked}")
-        return asked
+            raise ValueError(f"this drafter needs the {known} backend, not {backend}")
+        return backend
 
-    def rule(self, verifier: str, otherwise: Verifier) -> Verifier:
-        """Returns the rule of a name for its drafts, for chains `otherwise`; ValueError if none fits them."""
-        if self.rules is not None and verifier not in self.rules:
-            raise ValueError(
-                f"the {verifier} rule verifies chains; for a tree choose --verifier {' or '.join(self.rules)}"
-            )
-        return otherwise if self.rules is None else self.rules[verifier]
+    def verifier(self, name: str, backend: Backend) -> Verifier:
+        """Returns the verifier of a name for its drafts, the backend's own if it has one; else ValueError."""
+        known = verifier_for(name, self.draws_tree)
+        return known if self.draws_tree else backend.verifiers.get(name, known)
 
 
 def named(name: str, k: str) -> NamedDrafter:
@@ -105,7 +102,7 @@ def trained(kind: str, make: Callable[[Any, GPT], Drafter]) -> NamedDrafter:
 
 TREES: dict[str, Any] = {
     "adapts": False,
-    "rules": {"greedy": verify_tree_greedy, "rejection": verify_tree},
+    "draws_tree": True,
     "backends": (TORCH.name,),
 }
 # What was trained uses embedding and head of the torch target, whatever decodes.

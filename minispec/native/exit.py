@@ -1,7 +1,7 @@
 """Early exit on the native backend: the target's first layers draft in C++, and the others go on from there.
 
 `drafters/exit.py` is the one to read. Here a whole draft is one call: K tokens go through the first layers,
-the exit and the head, each drawn from what came of the one before, and the last one is read as well. The
+the exit and the head, each drawn after the one before, and the last one is read as well. The
 streams stay, and verification is one call through the other layers.
 """
 
@@ -72,9 +72,9 @@ class NativeExitGPT(EarlyExitGPT):
         tokens = torch.arange(self.vocab_size)[:8]
         cache = self.new_cache(len(tokens))
         self.share()
-        _, found, _ = self.draw(tokens, cache, 1, 1.0, torch.full(tokens.shape, 0.5, dtype=torch.float64))
+        _, drafted, _ = self.draw(tokens, cache, 1, 1.0, torch.full(tokens.shape, 0.5, dtype=torch.float64))
         wanted = self.head(self.exit(cache.streams[0][:, :1])).softmax(-1)
-        if not torch.allclose(found, wanted, rtol=0, atol=CLOSE):
+        if not torch.allclose(drafted, wanted, rtol=0, atol=CLOSE):
             raise ValueError("the native backend does not compute what the exit does")
 
     def first_layers(self, tokens: Tensor, cache: ExitCache) -> Tensor:

@@ -111,7 +111,7 @@ def native_functions(dtype: torch.dtype) -> SimpleNamespace:
     return load_native(dtype)
 
 
-def lacking() -> str | None:
+def why_missing() -> str | None:
     """Says why there is no native backend here; None if there is one, built now if it was not before."""
     try:
         native_functions(torch.float64)

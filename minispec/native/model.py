@@ -87,6 +87,7 @@ class NativeGPT:
         self.hidden_size = model.hidden_size
         self.max_length = model.max_length
         self.threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
+        self._head_threads = threads_for(model.vocab_size * model.hidden_size)
         with memory_errors(), torch.device("cpu"):  # whatever the default device is
             self._native = load_native(model.dtype, folder)
             weights = packed_weights(model)
@@ -135,7 +136,8 @@ class NativeGPT:
         states = checked("hidden", hidden, (None, None, self.hidden_size), self.dtype)
         rows, new, _ = states.shape
         logits = space_for(rows, new, self.vocab_size, dtype=self.dtype)
-        self._native.head(self._handle, self._sharing(), states.data_ptr(), rows * new, logits.data_ptr())
+        threads = min(self._sharing(), self._head_threads)
+        self._native.head(self._handle, threads, states.data_ptr(), rows * new, logits.data_ptr())
         return logits
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
@@ -220,13 +222,13 @@ class NativeGPT:
         cache = self.new_cache(1)
         blocks = (text[:, :1], text[:, 1:])
         # The second is empty where the context holds one token.
-        ours = torch.cat([self(block, cache) for block in blocks if block.numel()], dim=1)
+        logits = torch.cat([self(block, cache) for block in blocks if block.numel()], dim=1)
         if model.dtype != self.dtype:
             model = copy.deepcopy(model).to(self.dtype)
-        # A damaged model says NaN; that is for the warp to report.
-        ours, wanted = (logits.where(logits.isfinite(), torch.nan) for logits in (ours, model(text)))
-        if not torch.allclose(ours, wanted, rtol=0, atol=CLOSE, equal_nan=True):
-            off = float((ours - wanted).abs().max())
+        # A damaged model gives NaN; that is for the warp to report.
+        logits, wanted = (x.where(x.isfinite(), torch.nan) for x in (logits, model(text)))
+        if not torch.allclose(logits, wanted, rtol=0, atol=CLOSE, equal_nan=True):
+            off = float((logits - wanted).abs().max())
             raise ValueError(
                 f"the native backend does not compute what the model does: logits differ by {off:.1e}"
             )

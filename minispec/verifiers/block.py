@@ -18,9 +18,10 @@ def accept_block(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
     """Keeps the longest beginning that a coin accepts; what is emitted is distributed as the target.
 
     With w_0 = 1, w_i = min(1, w_{i−1}·p_i(x_i)/q_i(x_i)) and S_i = Σ [w_i·p_{i+1} − q_{i+1}]+ the coin after
-    token i says yes with probability S_i / (S_i + 1 − w_i), and with w_K after the last one. If i is the last
-    yes, the next token comes from norm([w_i·p_{i+1} − q_{i+1}]+). Sun et al. 2024, algorithm 2; it accepts no
-    fewer tokens than `accept_rejection` does, in expectation: theorem 2. target_probs are [B, K+1, V].
+    token i accepts with probability S_i / (S_i + 1 − w_i), and with w_K after the last one. If i is the last
+    to accept, the next token comes from norm([w_i·p_{i+1} − q_{i+1}]+). Sun et al. 2024, algorithm 2; it
+    accepts no fewer tokens than `accept_rejection` does, in expectation: theorem 2. target_probs are
+    [B, K+1, V].
     """
     p = target_probs.double()
     inside = draft.mask

@@ -18,12 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minispec.core.cache import KVCache
+from minispec.core.cache import KVCache, minus_infinity
 from minispec.core.model import GPT, Tree
 
 
 class FixedCache(KVCache):
-    """A cache for blocks of one width, whose tokens stand where their positions say.
+    """A cache for blocks of one width, whose tokens stand at their positions.
 
     Attributes:
         width: how many columns a block has.
@@ -67,8 +67,7 @@ class FixedCache(KVCache):
         self._order = None
         positions = positions.where(stored, 0)
         hidden = torch.arange(self.capacity, device=positions.device) > positions[:, :, None]
-        bias = torch.zeros(hidden.shape, dtype=self._keys.dtype, device=positions.device)
-        return positions, bias.masked_fill_(hidden, -torch.inf)[:, None]
+        return positions, minus_infinity(hidden[:, None], self._keys.dtype)
 
 
 class FixedWidth(GPT):
@@ -123,8 +122,8 @@ class FixedWidth(GPT):
 
         Each token's numbers are copied first: kernels may also look at where in memory their input begins.
         """
-        singles = (one.clone(memory_format=torch.contiguous_format) for one in hidden.split(1, dim=1))
-        return torch.cat([self.lm_head(one) for one in singles], dim=1)
+        singles = (state.clone(memory_format=torch.contiguous_format) for state in hidden.split(1, dim=1))
+        return torch.cat([self.lm_head(state) for state in singles], dim=1)
 
     @torch.inference_mode()
     def check(self, rows: int = 2) -> None:
@@ -142,7 +141,7 @@ class FixedWidth(GPT):
         whole = self(text)
         for kept, wrong in ((1, 0), (2, 3)):
             pieces = self._in_pieces(text, kept, wrong)
-            # A damaged model says NaN everywhere; that is for others to report.
+            # A damaged model gives NaN everywhere; that is for others to report.
             if not torch.allclose(pieces, whole, rtol=0, atol=0, equal_nan=True):
                 off = float((pieces - whole).abs().max())
                 raise ValueError(
@@ -153,22 +152,22 @@ class FixedWidth(GPT):
     def _in_pieces(self, text: Tensor, kept: int, wrong: int) -> Tensor:
         """Reads a text [B, n], `kept` tokens at a time and up to `wrong` others after; returns logits."""
         cache = self.new_cache(text.shape[0])
-        found = []
+        pieces = []
         for start in range(0, text.shape[1], kept):
             block = text[:, start : start + kept + wrong].clone()
             block[:, kept:] = (block[:, kept:] + 1) % self.vocab_size
             logits = self(block, cache)[:, :kept]
-            found.append(logits)
+            pieces.append(logits)
             cache.truncate([start + logits.shape[1]] * text.shape[0])
-        return torch.cat(found, dim=1)
+        return torch.cat(pieces, dim=1)
 
     def _usable(self, cache: KVCache | None, rows: int, new: int) -> FixedCache:
         """Returns the cache to read into: an empty one if none was given."""
-        own = self.new_cache(rows) if cache is None else cache
-        if not isinstance(own, FixedCache) or own.width != self.width:
+        usable = self.new_cache(rows) if cache is None else cache
+        if not isinstance(usable, FixedCache) or usable.width != self.width:
             raise ValueError("a fixed-width model needs a cache of its own: take it from its new_cache")
-        own.check_space(new)  # for all blocks at once, so that an error leaves the cache as it was
-        return own
+        usable.check_space(new)  # for all blocks at once, so that an error leaves the cache as it was
+        return usable
 
     def _read(self, tokens: Tensor, cache: FixedCache) -> Tensor:
         """Reads a block of at most `width` tokens: [B, n] -> [B, n, D]."""

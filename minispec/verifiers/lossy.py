@@ -1,4 +1,4 @@
-"""Rules that are lossy on purpose: they accept more, and what comes out is not distributed as the target.
+"""Rules that are lossy on purpose: they accept more, and what is emitted is not distributed as the target.
 
 Two ask no draft for its q: a token that the target finds likely enough is accepted, as often as the draft
 proposes it. The other two are rejection sampling for something else than p and q. How far off each is, is
@@ -55,14 +55,14 @@ def accept_likely(
 ) -> Verdict:
     """Accepts while tokens are likely enough; then draws from p, after a rejection as at the end.
 
-    Where a token x ~ q is tested, p comes out with the probability that x is not accepted, else q restricted
-    to what is.
+    Where a token x ~ q is tested, the next token is distributed as p if x is not accepted, else as q
+    restricted to the tokens that are.
 
     Args:
         draft: its probabilities are not used.
         target_probs: [B, K+1, V].
         rng: draws the last token.
-        likely: says which tokens are, of p [B, K, V]: [B, K, V] bool.
+        likely: which tokens are, of p [B, K, V]: [B, K, V] bool.
     """
     p = target_probs.double()
     kept = likely(p[:, : draft.k]).gather(2, draft.tokens[..., None])[..., 0] & draft.mask  # [B, K]

@@ -27,7 +27,7 @@ HALVINGS = 60  # of an interval of some units: float64 has no more digits
 
 
 def accept_tree(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
-    """Accepts a path by recursive rejection; what comes out is distributed as the target.
+    """Accepts a path by recursive rejection; what is emitted is distributed as the target.
 
     Args:
         draft: tokens [B, K] of a tree, each with the distribution [B, K, V] that it was drawn from, given its
@@ -38,21 +38,21 @@ def accept_tree(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
     """
     p = target_probs.double()
     q = draft.probs.double()
-    left = p[:, 0]  # [B, V], what the next candidate is tested against
+    remaining = p[:, 0]  # [B, V], what the next candidate is tested against
 
     def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
-        nonlocal left
+        nonlocal remaining
         token = draft.tokens[:, i, None]
-        ratio = left.gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]
+        ratio = remaining.gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]
         kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), depth, testing)
         rejected = testing & ~kept
-        left = torch.where(rejected[:, None], residual(left, q[:, i]), left)
-        left = torch.where(kept[:, None], p[:, i + 1], left)
+        remaining = torch.where(rejected[:, None], residual(remaining, q[:, i]), remaining)
+        remaining = torch.where(kept[:, None], p[:, i + 1], remaining)
         return kept
 
     path = walk(draft, accepts)
     accepted = path.sum(-1)
-    return Verdict(accepted, rng.categorical(left, accepted), path)
+    return Verdict(accepted, rng.categorical(remaining, accepted), path)
 
 
 def accept_tree_greedy(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
@@ -82,26 +82,26 @@ def accept_k_sequential(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Ve
     """
     p = target_probs.double()
     q = draft.probs.double()
-    left = p[:, 0]
+    remaining = p[:, 0]
     parents = parents_of(draft)
     inside = draft.mask
     each = torch.arange(len(p), device=p.device)
 
     def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
-        nonlocal left
+        nonlocal remaining
         here = p[each, parents[:, i]]
         token = draft.tokens[:, i, None]
         candidates = ((parents == parents[:, i, None]) & inside).sum(-1)
         scaled = scale(here, q[:, i], candidates)[:, None] * q[:, i]  # [B, V], γ·q
         ratio = here.gather(1, token)[:, 0] / scaled.gather(1, token)[:, 0]
         kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), depth, testing)
-        left = torch.where((testing & ~kept)[:, None], residual(here, scaled), left)
-        left = torch.where(kept[:, None], p[:, i + 1], left)
+        remaining = torch.where((testing & ~kept)[:, None], residual(here, scaled), remaining)
+        remaining = torch.where(kept[:, None], p[:, i + 1], remaining)
         return kept
 
     path = walk(draft, accepts)
     accepted = path.sum(-1)
-    return Verdict(accepted, rng.categorical(left, accepted), path)
+    return Verdict(accepted, rng.categorical(remaining, accepted), path)
 
 
 verify_tree = Verifier("rejection", accept_tree, stops_at_first_rejection=False, takes_tree=True)
@@ -118,7 +118,7 @@ def walk(draft: Draft, accepts: Callable[[int, Tensor, Tensor], Tensor]) -> Tens
 
     Args:
         draft: K tokens a row and their parents; without parents a chain.
-        accepts: says for token i, the rows [B] that test it and how many each has kept, which keep it: [B].
+        accepts: from token i, the rows [B] that test it and how many each has kept, to which keep it: [B].
 
     Returns:
         The path that each row keeps: [B, K] bool.
@@ -145,8 +145,8 @@ def parents_of(draft: Draft) -> Tensor:
 def scale(p: Tensor, q: Tensor, candidates: Tensor) -> Tensor:
     """Returns the γ at which k candidates are accepted as often as their residual allows, by bisection.
 
-    One is accepted with probability b = Σ min(q, p/γ), any of k with 1 − (1 − b)^k. Token x then comes out of
-    them with probability min(γ·q, p) if that sum is γ·b; and norm([p − γ·q]+) has all that p lacks. The
+    One is accepted with probability b = Σ min(q, p/γ), any of k with 1 − (1 − b)^k. Token x is then emitted
+    by them with probability min(γ·q, p) if that sum is γ·b; and norm([p − γ·q]+) is what is missing to p. The
     former falls as γ grows, and the latter rises; they meet between 1 and k.
 
     Args:

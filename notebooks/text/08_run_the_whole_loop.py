@@ -354,7 +354,7 @@ def write_with(model):
     given = dict(max_new_tokens=100, warp=fast.warp(temperature=0), rng=fast.rng(0))
     if model is None:
         return [[step[0]] for step in minispec.generate(models.target, [prompt], **given)]
-    given |= dict(k=6, verifier=fast.rules["greedy"])
+    given |= dict(k=6, verifier=fast.verifiers["greedy"])
     rounds = minispec.speculate(models.target, fast.drafter(model), [prompt], **given)
     return [list(r.emitted[0]) for r in rounds]
 

@@ -65,6 +65,6 @@ def test_distributions_have_the_targets_type(pair, name):
     for dtype, wanted in ((torch.float64, torch.float64), (torch.bfloat16, torch.float32)):
         models = load_pair(pair, dtype=dtype)
         target, drafter = DRAFTERS[name].make(models, on_backend(models, "torch"))
-        drafter.start([[1, 1]])
+        drafter.start([[1, 1]], torch.zeros(1, 0, models.target.hidden_size))
         assert target is models.target
         assert drafter.propose(torch.tensor([1]), 1, None, None).probs.dtype is wanted

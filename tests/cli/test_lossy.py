@@ -5,7 +5,7 @@ from native_models import has_compiler
 
 from minispec.native.drafters import DRAFTERS
 
-CHAINS = [name for name, kind in DRAFTERS.items() if kind.rules is None]
+CHAINS = [name for name, kind in DRAFTERS.items() if not kind.draws_tree]
 LOSSY = "--verifier {} is lossy: this text is not distributed as the target's own"
 BACKENDS = ["torch", "native"] if has_compiler() else ["torch"]
 SHIPPED = "generate --prompt 'Once there were two friends. The cat' --max-new-tokens 12 --ignore-eos"

@@ -53,7 +53,9 @@ def test_tokens_are_drawn_from_the_reported_distributions(name):
     drafter = ModelDrafter(PAIRS[name][1])
     tiny.begin(drafter, PROMPTS)
     with torch.inference_mode():
-        draft = drafter.propose(torch.tensor([row[-1] for row in PROMPTS]), 4, Warp(1.1), tiny.drafting(SeededRng(0), 3))
+        draft = drafter.propose(
+            torch.tensor([row[-1] for row in PROMPTS]), 4, Warp(1.1), tiny.drafting(SeededRng(0), 3)
+        )
     rng = SeededRng(0)
     assert torch.equal(draft.tokens, torch.stack([rng.categorical(q) for q in draft.probs.unbind(1)], 1))
     assert draft.lengths.tolist() == [4, 4, 4]

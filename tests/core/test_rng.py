@@ -3,9 +3,9 @@
 import pytest
 import torch
 from scipy import stats
+from tiny import place
 
 from minispec import SeededRng
-from minispec.core.rng import Place
 
 ALARM = 1e-6  # of all seeds, so many fail one of the tests below with a right generator; the seed is fixed
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -87,7 +87,7 @@ def test_what_is_masked_or_certain_draws_nothing():
     sure = probs([0, 1, 0], [0, 0, 1])
     assert busy.bernoulli(probs(0, 1, 1 - 2**-53, 1 - 1e-13)).tolist() == [False, True, True, True]
     assert busy.categorical(sure).tolist() == [1, 2]
-    off = Place(torch.arange(2), live=torch.zeros(2, dtype=torch.bool))
+    off = place(range(2), live=torch.zeros(2, dtype=torch.bool))
     assert busy.bernoulli(probs(0.5, 1), off).tolist() == [False, False]
     assert busy.categorical(probs([0.5, 0.5], [0, 1]), off).tolist() == [0, 0]
     assert draws(plain) == draws(busy)
@@ -101,7 +101,7 @@ def test_open_rows_get_the_draws_that_they_would_get_without_the_others():
     dist = probs([0.3, 0.3, 0.4], [0.1, 0.2, 0.7])
     alone = SeededRng(5)
     wide = SeededRng(5)
-    live = Place(torch.arange(4), live=torch.tensor([False, True, False, True]))
+    live = place(range(4), live=torch.tensor([False, True, False, True]))
     for _ in range(20):
         expected = alone.categorical(dist).tolist()
         assert wide.categorical(dist[[0, 0, 1, 1]], live).tolist() == [0, expected[0], 0, expected[1]]

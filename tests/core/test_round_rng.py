@@ -4,10 +4,10 @@ import pytest
 import torch
 from refusals import refused
 from scipy import stats
-from tiny import round_plan
+from tiny import place, round_plan
 
 from minispec import KeyedRng
-from minispec.core.rng import Place, RoundRng
+from minispec.core.rng import RoundRng
 from minispec.verifiers.coupled import scramble
 
 HALF = torch.full((3,), 0.5)
@@ -71,7 +71,7 @@ def test_a_row_draws_the_noise_of_the_prompt_that_it_holds(prompt_ids):
     rng = KeyedRng(5)
     starts = [7, 9]
     wanted = [
-        int(rng.categorical(dists[:1], at([prompt_id], [start + 1])))
+        int(rng.categorical(dists[:1], place([prompt_id], [start + 1])))
         for prompt_id, start in zip(prompt_ids, starts, strict=True)
     ]
     budgets = [3, 3]
@@ -80,22 +80,17 @@ def test_a_row_draws_the_noise_of_the_prompt_that_it_holds(prompt_ids):
     assert RoundRng(rng, round_plan(budgets, starts)).categorical(dists, 1).tolist() != wanted
 
 
-def at(prompt_ids, positions, live=None):
-    """Returns a place."""
-    return Place(torch.as_tensor(prompt_ids), torch.as_tensor(positions), live)
-
-
 def test_keyed_noise_is_a_function_of_seed_prompt_and_position():
     """The same question gets the same answer, in any company; another seed, prompt or position another."""
     dist = torch.full((6, 1000), 1e-3, dtype=torch.float64)
     each = torch.arange(6)
-    token = KeyedRng(3).categorical(dist, at(each, each))
-    assert torch.equal(token, KeyedRng(3).categorical(dist, at(each, each)))
-    back = KeyedRng(3).categorical(dist[:2], at([4, 1], [4, 1]))
+    token = KeyedRng(3).categorical(dist, place(each, each))
+    assert torch.equal(token, KeyedRng(3).categorical(dist, place(each, each)))
+    back = KeyedRng(3).categorical(dist[:2], place([4, 1], [4, 1]))
     assert torch.equal(back, token[[4, 1]])
-    assert not torch.equal(token, KeyedRng(4).categorical(dist, at(each, each)))
-    assert not torch.equal(token, KeyedRng(3).categorical(dist, at(each, each + 1)))
-    assert len(set(KeyedRng(3).categorical(dist, at(each, each * 0)).tolist())) > 1  # prompts differ
+    assert not torch.equal(token, KeyedRng(4).categorical(dist, place(each, each)))
+    assert not torch.equal(token, KeyedRng(3).categorical(dist, place(each, each + 1)))
+    assert len(set(KeyedRng(3).categorical(dist, place(each, each * 0)).tolist())) > 1  # prompts differ
 
 
 def test_keyed_noise_has_the_distribution_that_was_asked_for():
@@ -106,7 +101,7 @@ def test_keyed_noise_has_the_distribution_that_was_asked_for():
     """
     dist = torch.tensor([0.5, 0.0, 0.3, 0.15, 0.05], dtype=torch.float64)
     each = torch.arange(100_000)
-    picked = KeyedRng(1).categorical(dist.expand(100_000, 5), at(each * 0, each))
+    picked = KeyedRng(1).categorical(dist.expand(100_000, 5), place(each * 0, each))
     counts = torch.bincount(picked, minlength=5)
     assert counts[1] == 0
     possible = dist > 0
@@ -123,7 +118,7 @@ def test_neighbouring_positions_are_independent():
     zero = torch.zeros_like(n)
     for rows, positions in (((zero, zero), (2 * n, 2 * n + 1)), ((2 * n, 2 * n + 1), (zero, zero))):
         first, second = (
-            KeyedRng(2).categorical(dist, at(row, position))
+            KeyedRng(2).categorical(dist, place(row, position))
             for row, position in zip(rows, positions, strict=True)
         )
         assert stats.chisquare(torch.bincount(3 * first + second, minlength=9)).pvalue > 1e-6
@@ -133,7 +128,7 @@ def test_keyed_noise_decides_no_yes_or_no():
     """An open yes-or-no is refused in one clear line; what is certain or masked is answered."""
     rng = KeyedRng(0)
     assert rng.bernoulli(torch.tensor([0.0, 1.0])).tolist() == [False, True]
-    masked = at([0, 1], [0, 0], torch.tensor([False, True]))
+    masked = place([0, 1], [0, 0], torch.tensor([False, True]))
     assert rng.bernoulli(torch.tensor([0.5, 1.0]), masked).tolist() == [False, True]
     with refused("use verify_coupled"):
         rng.bernoulli(torch.tensor([0.5]))
@@ -153,4 +148,4 @@ def test_uniforms_stay_inside_the_unit_interval():
     """No key gives a probability-0 id or a NaN: the distribution (1, 0) always gives the first id."""
     dist = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(10_000, 2)
     each = torch.arange(10_000)
-    assert not KeyedRng(9).categorical(dist, at(each, each)).any()
+    assert not KeyedRng(9).categorical(dist, place(each, each)).any()

@@ -1,4 +1,4 @@
-"""What the core has ready for drafters and verifiers of other authors: trees, refilled rows, hidden states."""
+"""What the core offers to drafters and verifiers of other authors: trees, refilled rows, hidden states."""
 
 import pytest
 import tiny
@@ -216,7 +216,9 @@ def test_a_plain_function_is_a_verifier():
 
     def mine(draft, target_probs, rng):
         asked.append(rng.plan.starts)
-        assert rng.bernoulli(torch.ones(len(draft.tokens))).tolist() == [budget > 0 for budget in rng.plan.budgets]
+        assert rng.bernoulli(torch.ones(len(draft.tokens))).tolist() == [
+            budget > 0 for budget in rng.plan.budgets
+        ]
         return accept_greedy(draft, target_probs, rng)
 
     tiny.targets_own_text(target, ModelDrafter(draft), verifier=mine)

@@ -14,13 +14,13 @@ from minispec.drafters.tree import TreeDrafter
 from minispec.io.recording import LoggingRng, record_run
 from minispec.io.recording_file import load_recording, save_recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.verifiers.block import verify_block
-from minispec.verifiers.tree import verify_tree
 from minispec.show.plots.caches import cache_slots
 from minispec.show.plots.coloured import marked_tokens
 from minispec.show.plots.timeline import WorkTimes, speculative_spans
 from minispec.show.plots.verification import positions_of
 from minispec.show.stepper import Stepper
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.tree import verify_tree
 
 DAMAGES = 300
 # In version 1, of minispec 0.2.0, there was nothing of these.

@@ -20,7 +20,7 @@ from drafts import random_draft
 
 from minispec import SeededRng, Warp
 from minispec.core.cache import KVCache
-from minispec.core.rng import BlockRng, DraftingRng
+from minispec.core.rng import DraftingRng, RoundPlan, RoundRng
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
 from minispec.evidence.proof.models import with_normals
 from minispec.native.backend import NATIVE, TORCH
@@ -157,6 +157,12 @@ def forward(world, dice):
     return arguments, partial(read, world.native), plainly
 
 
+def head(world, dice):
+    """Logits of hidden states."""
+    states = torch.randn(dice.choice((1, 3)), dice.choice((1, 4)), 16, generator=seeded(dice), dtype=REAL)
+    return {"hidden": states}, world.native.head, lambda hidden: world.plain.head(hidden.detach())
+
+
 def new_cache(world, dice):
     """An empty cache."""
     return (
@@ -194,7 +200,10 @@ def categorical(world, dice):
 
     def plainly(probs, live):
         assert are_distributions(probs if live is None else probs[live]), "drawn from what is no distribution"
-        return SeededRng(seed).categorical(probs.detach(), live=live)
+        return SeededRng(seed).categorical(probs.detach(), tiny.place(range(rows), live=live))
+
+    def natively(probs, live):
+        return NativeRng(seed).categorical(probs, tiny.place(range(rows), live=live))
 
     arguments = {
         "probs": torch.rand(rows, dice.choice((1, 2, 11, 40)), generator=seeded(dice), dtype=REAL).softmax(
@@ -202,7 +211,7 @@ def categorical(world, dice):
         ),
         "live": dice.choice((None, torch.arange(rows) % 2 == 0)),
     }
-    return arguments, NativeRng(seed).categorical, plainly
+    return arguments, natively, plainly
 
 
 def warp(world, dice):
@@ -230,7 +239,8 @@ def rule(world, dice):
             made = DrawnDraft(**draft)
         except (AttributeError, IndexError) as error:
             raise TypeError("the core itself refuses it") from error
-        verdict = backend.rules[name](made, p, BlockRng(backend.rng(seed), [3] * rows, budgets, CPU))
+        plan = RoundPlan(tuple(range(rows)), (3,) * rows, budgets, CPU)
+        verdict = backend.verifiers[name](made, p, RoundRng(backend.rng(seed), plan))
         return verdict.accepted, verdict.token
 
     def plainly(p, budgets, **draft):
@@ -267,11 +277,14 @@ def drafter(world, dice):
         target.hidden(held, cache)
         cache.truncate([n - 1 for n in lengths])
         if begins:
-            made.start(prompts)
-        rng = backend.rng(seed) if whole else DraftingRng(backend.rng(seed), lengths, budgets, CPU)
+            tiny.begin(made, prompts)
+        plan = RoundPlan(tuple(range(rows)), tuple(lengths), budgets, CPU)
+        if whole:
+            plan = RoundPlan.unlimited(rows, CPU)
+        rng = DraftingRng(backend.rng(seed), plan)
         draft = made.propose(pending, k, backend.warp(temperature, top_k=top), rng)
         block = torch.cat([pending[:, None], draft.tokens], dim=1)
-        logits = target(odd_tensor(dice, block) if wrong else block, cache)
+        logits = target.head(target.hidden(odd_tensor(dice, block) if wrong else block, cache))
         decided = torch.arange(k) < torch.tensor([k] * rows if whole else budgets)[:, None]
         real = torch.nn.functional.pad(decided, (1, 0), value=True)  # after what decided nothing, nothing
         real &= torch.arange(k + 1) < 25 - torch.tensor(lengths)[:, None]
@@ -288,7 +301,7 @@ def drafter(world, dice):
 
 
 COMMON = (forward, drafter, rule)
-AREAS = (*COMMON, *COMMON, *COMMON, new_cache, categorical, lend, warp)
+AREAS = (*COMMON, *COMMON, *COMMON, head, new_cache, categorical, lend, warp)
 
 
 def outcome(world, number):

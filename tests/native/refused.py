@@ -23,7 +23,7 @@ import torch
 from drafts import random_draft
 
 from minispec.cli.main import run
-from minispec.core.rng import BlockRng
+from minispec.core.rng import RoundRng
 from minispec.drafters.exit import Exit
 from minispec.evidence.proof.models import with_normals
 from minispec.io.checkpoint import cache_folder
@@ -35,6 +35,7 @@ from minispec.native.model import NativeGPT
 
 REAL = torch.float64
 BLOCK = torch.tensor([[1, 2, 3], [4, 5, 6]])
+STATES = torch.linspace(-1, 1, 2 * 3 * 16, dtype=REAL).view(2, 3, 16)
 NUMBERS = torch.linspace(0, 0.99, 6, dtype=REAL)
 MEBIBYTE = 2**20
 POINTS = (0, 1, 4, 8, 16, 32, 64, 96, 128, 400)  # mebibytes
@@ -107,7 +108,7 @@ def calls_of(plain, model):
         return found
 
     def decided(rule):
-        verdict = rule(draft, p, BlockRng(NativeRng(1), [3, 3], [4, 4], torch.device("cpu")))
+        verdict = rule(draft, p, RoundRng(NativeRng(1), tiny.round_plan([4, 4], [3, 3])))
         return verdict.accepted, verdict.token
 
     def early():
@@ -115,10 +116,11 @@ def calls_of(plain, model):
         shared = target.new_cache(2)
         target.share()
         ids, probs, used = target.draw(BLOCK[:, 0], shared, 2, 1.0, NUMBERS)
-        return ids, probs, used, shared.row_lengths, target(torch.cat([BLOCK[:, :1], ids], 1), shared)
+        return ids, probs, used, shared.row_lengths, target.hidden(torch.cat([BLOCK[:, :1], ids], 1), shared)
 
     return {
         "logits": lambda: read(model, BLOCK, cache),
+        "head": lambda: model.head(STATES),
         "hidden": lambda: read(model.hidden, BLOCK, cache),
         "draw": lambda: read(model.draw, BLOCK[:, 0], cache, 3, 1.0, NUMBERS),
         "without a cache": lambda: model(BLOCK),

@@ -71,7 +71,7 @@ def test_every_greedy_rule_is_refused_above_temperature_0(backend):
 def test_it_is_lossless_branch_by_branch(case, rule):
     """Every branch of the loop in float64, against the exact distribution of the torch backend's target."""
     warp = Warp(0.0) if rule == "greedy" else case.warp
-    plain = replace(case, warp=warp, verifier=TORCH.rules[rule])
+    plain = replace(case, warp=warp, verifier=TORCH.verifiers[rule])
     ours = plain.on(NATIVE)
     assert isinstance(ours.target, NativeGPT) and isinstance(ours.draft, NativeGPT)
     exact = exact_distributions(plain)

@@ -49,7 +49,7 @@ def test_a_tree_is_refused_in_a_line():
     """By the model itself, and by a run whose drafter proposes trees."""
     target, draft = small_pair()
     tree = Tree.after(torch.tensor([0]), torch.tensor([[0, 0]]))
-    with pytest.raises(ValueError, match="decode trees with the torch backend"):
+    with pytest.raises(ValueError, match="NativeGPT reads no trees"):
         NativeGPT(target).hidden(torch.tensor([[1, 2, 0]]), tree=tree)
     for models in ((NativeGPT(target), draft), (target, NativeGPT(draft))):
         drafter = TreeDrafter(models[1], common_tree(4, 2))
@@ -115,15 +115,19 @@ def test_a_draft_from_what_is_no_distribution_is_refused_and_changes_nothing():
     for ours, pending in cases:
         drafter = NATIVE.drafter(ours)
         rng = NATIVE.rng(3)
-        drafter.start([[token] for token in pending])
+        tiny.begin(drafter, [[token] for token in pending])
         for temperature in (0.0, 1.0):
             with pytest.raises(ValueError, match="logits are not finite"):
-                drafter.propose(torch.tensor(pending), 2, NATIVE.warp(temperature), rng)
+                drafter.propose(
+                    torch.tensor(pending), 2, NATIVE.warp(temperature), tiny.drafting(rng, len(pending))
+                )
         assert drafter.cache_lengths == (0,) * len(pending)
         assert torch.equal(rng.lend(8), NATIVE.rng(3).lend(8))
     drafter = NATIVE.drafter(some)
-    drafter.start([[1], [2]])
-    assert drafter.propose(torch.tensor([1, 2]), 2, NATIVE.warp(0.0), rng).k == 2  # the model goes on
+    tiny.begin(drafter, [[1], [2]])
+    assert (
+        drafter.propose(torch.tensor([1, 2]), 2, NATIVE.warp(0.0), tiny.drafting(rng, 2)).k == 2
+    )  # the model goes on
 
 
 def texts_of(pair, seed):
@@ -133,7 +137,7 @@ def texts_of(pair, seed):
     return [
         [
             (r.emitted, r.draft.tokens.tolist(), r.finish)
-            for r in decided(side, prompts, seed=seed, at_once=n)[0]
+            for r in decided(side, prompts, seed=seed, batch_size=n)[0]
         ]
         for prompts, n in queues
     ]

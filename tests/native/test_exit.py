@@ -9,7 +9,7 @@ import torch
 from native_models import assert_same, block, needs_compiler, plant
 
 from minispec import KeyedRng, Warp, generate, load_pair
-from minispec.core.rng import BlockRng
+from minispec.core.rng import DraftingRng
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter, untrained_exit
 from minispec.evidence.proof.distributions import (
     exact_distributions,
@@ -87,8 +87,8 @@ def test_the_same_seed_gives_the_same_tokens(rows, layers, sizes, temperature):
         {"warp": {"top_p": 0.8}, "temperature": 0.7},
         {"rng": KeyedRng, "rule": "coupled"},
         {"rule": "greedy", "temperature": 0.0},
-        {"at_once": 2, "eos": 4},
-        {"at_once": 2, "eos": 4, "rule": "greedy", "temperature": 0.0},
+        {"batch_size": 2, "eos": 4},
+        {"batch_size": 2, "eos": 4, "rule": "greedy", "temperature": 0.0},
     ],
     ids=str,
 )
@@ -141,17 +141,17 @@ def test_what_was_read_ahead_gives_the_same_bits(dtype, two_threads):
         early = NativeExitGPT(NativeGPT(model, threads=threads), exit_of(model, 2))
         drafter = ExitDrafter(early)
         caches = early.new_cache(3), plain.new_cache(3)
-        drafter.start([[0]])
+        tiny.begin(drafter, [[0]])
         for target, cache in zip((early, plain), caches, strict=True):
             target.hidden(text, cache)
             cache.truncate([8, 2, 4])
         for seed in range(8):
-            drafting = BlockRng(NATIVE.rng(seed), [9, 3, 5], [4, 4, 2], CPU)
+            drafting = DraftingRng(NATIVE.rng(seed), tiny.round_plan([4, 4, 2], [9, 3, 5]))
             draft = drafter.propose(text[:, seed], 4, NATIVE.warp(1.0), drafting)
             drafts += [draft.tokens, draft.probs]
             tokens = torch.cat([text[:, seed, None], draft.tokens], dim=1)
             found, wanted = (
-                target(tokens, cache) for target, cache in zip((early, plain), caches, strict=True)
+                target.hidden(tokens, cache) for target, cache in zip((early, plain), caches, strict=True)
             )
             assert torch.equal(found, wanted) and caches[0].row_lengths == caches[1].row_lengths
             for cache in caches:
@@ -194,19 +194,19 @@ def test_a_draft_needs_a_run_and_space(model):
     drafter = ExitDrafter(early)
     pending = torch.tensor([1])
     with pytest.raises(ValueError, match="start\\(prompts\\) follows"):
-        drafter.propose(pending, 2, NATIVE.warp(1.0), NATIVE.rng(0))
+        drafter.propose(pending, 2, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(0), 1))
     with pytest.raises(ValueError, match="the target reads the prompts first"):
         early.read_ahead(early.new_cache(1), pending)
     cache = early.new_cache(1)
-    drafter.start([[1]])
+    tiny.begin(drafter, [[1]])
     early.hidden(block(model, 1, 36), cache)
     numbers = torch.rand(9, dtype=torch.float64)
-    for held, k in ((early.native.new_cache(1), 2), (cache, 4), (cache, 10**30)):
+    for held, k in ((early.new_cache(1), 2), (cache, 4), (cache, 10**30)):
         with pytest.raises(ValueError, match="into the cache of its run"):
             early.draw(pending, held, k, 1.0, numbers)
     assert cache.row_lengths == (36,)
-    draft = drafter.propose(pending, 3, NATIVE.warp(1.0), NATIVE.rng(0))
-    assert early(torch.cat([pending[:, None], draft.tokens], 1), cache).shape == (1, 4, 11)
+    draft = drafter.propose(pending, 3, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(0), 1))
+    assert early.hidden(torch.cat([pending[:, None], draft.tokens], 1), cache).shape == (1, 4, 16)
     assert cache.row_lengths == (40,)
 
 
@@ -216,14 +216,17 @@ def test_a_run_that_was_given_up_leaves_nothing(model):
     drafter = ExitDrafter(early)
     text = block(model, 1, 9)
     cache = early.new_cache(1)
-    drafter.start([[1]])
+    tiny.begin(drafter, [[1]])
     early.hidden(text, cache)
-    first, again = (drafter.propose(text[:, 0], 3, NATIVE.warp(1.0), NATIVE.rng(seed)) for seed in (1, 2))
+    first, again = (
+        drafter.propose(text[:, 0], 3, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(seed), 1))
+        for seed in (1, 2)
+    )
     assert not torch.equal(first.tokens, again.tokens)
     tokens = torch.cat([text[:, :1], again.tokens], 1)
     wanted = model(torch.cat([text, tokens], 1))[:, 9:]
-    torch.testing.assert_close(early(tokens, cache), wanted, rtol=0, atol=1e-11)
-    drafter.propose(text[:, 0], 3, NATIVE.warp(1.0), NATIVE.rng(0))
+    torch.testing.assert_close(early.head(early.hidden(tokens, cache)), wanted, rtol=0, atol=1e-11)
+    drafter.propose(text[:, 0], 3, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(0), 1))
     cache = early.new_cache(1)
-    drafter.start([[1]])
-    torch.testing.assert_close(early(text, cache), model(text), rtol=0, atol=1e-11)
+    tiny.begin(drafter, [[1]])
+    torch.testing.assert_close(early.head(early.hidden(text, cache)), model(text), rtol=0, atol=1e-11)

@@ -15,10 +15,10 @@ from tiny import GREEDY
 
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.verifiers.block import verify_block
-from minispec.verifiers.lossy import verify_lenient, verify_mixture, verify_typical
 from minispec.show.step_records import PHASES, equation
 from minispec.show.stepper import Stepper, steps
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.lossy import verify_lenient, verify_mixture, verify_typical
 
 EXPECTED = Path(__file__).with_name("steps.txt")
 PLAYS = (([5, 6, 7], 1, 8), ([2, 3], 2, 4), ([], 0, 7), ([9, 10, 7], 3, 8, 2))

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
-from tiny import PAIRS, PROMPTS, alone, decode, outcome, targets_own_text, watched
+from tiny import PAIRS, PROMPTS, alone, decode, outcome, place, targets_own_text, watched
 
 import minispec
 from minispec import (
@@ -17,7 +17,6 @@ from minispec import (
     verify_coupled,
     verify_rejection,
 )
-from minispec.core.rng import Place
 from minispec.evidence.proof.models import table_model, table_pair
 
 WARPS = [Warp(), Warp(0.6), Warp(1.4, top_k=3), Warp(top_p=0.7), Warp(0)]
@@ -63,7 +62,7 @@ def test_acceptance_is_at_least_what_the_theorem_says():
     rows = 200_000
     each = torch.arange(rows)
     rng = KeyedRng(0)
-    target, draft = (rng.categorical(dist.expand(rows, 3), Place(each, each)) for dist in (p, q))
+    target, draft = (rng.categorical(dist.expand(rows, 3), place(each, each)) for dist in (p, q))
     same = target == draft
     tv = float((p - q).abs().sum() / 2)
     assert (1 - tv) / (1 + tv) - 0.006 <= same.double().mean() <= 1 - tv + 0.006

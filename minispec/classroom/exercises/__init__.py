@@ -12,5 +12,10 @@ from minispec.classroom.exercises import (
 )
 
 MODULES = (counting, drafting, greedy, rejection, sampled_loop, sampling, verifying)
-CODE = {one.key: one for module in MODULES for one in vars(module).values() if isinstance(one, Exercise)}
+CODE = {
+    exercise.key: exercise
+    for module in MODULES
+    for exercise in vars(module).values()
+    if isinstance(exercise, Exercise)
+}
 EXERCISES = tuple(CODE[key] for key in TEXTS)

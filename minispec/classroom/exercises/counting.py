@@ -61,7 +61,7 @@ def but_for(name: str, change: Callable[[int], int]) -> Any:
 
     def answer(cached: int, k: int, accepted: int) -> tuple[int, ...]:
         lengths = zip(NAMES, cache_lengths(cached, k, accepted), strict=True)
-        return tuple(change(length) if own == name else length for own, length in lengths)
+        return tuple(change(length) if each == name else length for each, length in lengths)
 
     return answer
 
@@ -87,7 +87,7 @@ LENGTHS = exercise(
 )
 
 
-def gain(alpha: float, c: float, k: int) -> float:
+def speedup(alpha: float, c: float, k: int) -> float:
     """Returns tokens over time (Leviathan et al. 2023, theorem 3.8), without dividing by 1 − α."""
     return sum(alpha**i for i in range(k + 1)) / (k * c + 1)
 
@@ -101,11 +101,11 @@ CHOOSE_K = exercise(
     "choose-k",
     wrong={
         "cost-forgotten": lambda alpha, c, most: most,
-        "never-zero": best_by(gain, first=1),
-        "bonus-forgotten": best_by(lambda alpha, c, k: gain(alpha, c, k) - 1 / (k * c + 1)),
+        "never-zero": best_by(speedup, first=1),
+        "bonus-forgotten": best_by(lambda alpha, c, k: speedup(alpha, c, k) - 1 / (k * c + 1)),
         "divides-by-zero": best_by(lambda alpha, c, k: (1 - alpha ** (k + 1)) / ((1 - alpha) * (k * c + 1))),
     },
-    right=best_by(gain),
+    right=best_by(speedup),
     read=whole,
 )
 
@@ -126,7 +126,7 @@ def refill(
     """Returns what takes which row, and what waits; a wrong answer takes other rows or prompts."""
     fit = [name for name in queue if space[name] >= least]
     placed = list(zip(rows(done), order(fit), strict=False))
-    return placed, [name for name in fit if name not in [begun for _, begun in placed]]
+    return placed, [name for name in fit if name not in dict(placed).values()]
 
 
 def placed_and_left(value: Any) -> Any:

@@ -40,13 +40,13 @@ class LookUpDrafter:
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Looks up what followed before: pending [B] in, a draft of tokens [B, k] and q [B, k, V] out."""
-        found = []
+        drafts = []
         for text in self.texts:
             matches = (end for end in self.ends(text) if text[end - 2 : end] == text[-2:])
             end = next(matches, len(text))
-            found.append(text[end : end + k])
-        tokens = torch.tensor([tokens + [0] * (k - len(tokens)) for tokens in found]).long().reshape(-1, k)
-        lengths = torch.tensor([len(tokens) for tokens in found])
+            drafts.append(text[end : end + k])
+        tokens = torch.tensor([tokens + [0] * (k - len(tokens)) for tokens in drafts]).long().reshape(-1, k)
+        lengths = torch.tensor([len(tokens) for tokens in drafts])
         return Draft(tokens, one_hot(tokens, self.vocab_size, torch.float64), lengths)
 
     def commit(self, round: Round) -> None:

@@ -1,4 +1,4 @@
-"""Exercises at temperature 0: the serial loop, the mask of one pass, the greedy rule, the whole loop."""
+"""Exercises at temperature 0: the serial loop, the mask of one forward, the greedy rule, the whole loop."""
 
 from collections.abc import Callable
 from functools import partial
@@ -56,7 +56,7 @@ CONTINUE = exercise(
 def agreeing(drafted: list[int], best: list[int]) -> int:
     """Returns how many leading ids agree."""
     pairs = zip(drafted, best, strict=False)
-    return next((i for i, (one, other) in enumerate(pairs) if one != other), len(drafted))
+    return next((i for i, (token, choice) in enumerate(pairs) if token != choice), len(drafted))
 
 
 # All drafts and choices over two ids up to K = 2, and some over three with K = 3.

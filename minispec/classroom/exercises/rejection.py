@@ -9,7 +9,7 @@ from torch import Tensor
 from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import RowRng
 from minispec.classroom.running import Malformed, called, nested, numbers, real
-from minispec.classroom.trials import drafted, drafted_row, gained
+from minispec.classroom.trials import drafted, drafted_row, emitted_by
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
 from minispec.core.records import Draft
@@ -193,10 +193,10 @@ def going_on(tokens: list[int], dists: list[Tensor], target_dists: Tensor, rng: 
 
 def one_row(answer: Any, tokens: list[int], dists: list[Weights], target_dists: list[Weights]) -> Any:
     """Enumerates an answer for one row, see `gained`."""
-    return gained(answer, tokens, list(map(scaled, dists)), torch.stack([*map(scaled, target_dists)]))
+    return emitted_by(answer, tokens, list(map(scaled, dists)), torch.stack([*map(scaled, target_dists)]))
 
 
-def show_gained(value: Any) -> str:
+def show_emitted(value: Any) -> str:
     """Writes what is gained, and how probable it is."""
     return "".join(f"\n    {list(ids)} with probability {probability:.3g}" for ids, probability in value)
 
@@ -212,11 +212,11 @@ ACCEPT = exercise(
         "no-bonus": accepting(bonus=None),
         "bonus-one-early": accepting(bonus=-2),
         "one-number-for-all": accepting(one_number=True),
-        "bonus-after-a-rejection": accepting(after=lambda said, p, rng: [said, rng.draw(p[-1])]),
+        "bonus-after-a-rejection": accepting(after=lambda correction, p, rng: [correction, rng.draw(p[-1])]),
         "bonus-for-a-correction": accepting(after=bonus_only),
-        "no-correction": accepting(after=lambda said, p, rng: []),
+        "no-correction": accepting(after=lambda correction, p, rng: []),
     },
     right=accepting(),
     run=one_row,
-    show=show_gained,
+    show=show_emitted,
 )

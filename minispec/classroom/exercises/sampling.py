@@ -9,6 +9,7 @@ from torch import Tensor
 
 from minispec.classroom.batches import follows_scripts, row_by_row, rows_that_influence, samples_in_time
 from minispec.classroom.exercise import Judgement, equal, exercise, failed, sentence
+from minispec.classroom.parts import RowRng
 from minispec.classroom.rules import BUGS, RULES, SOUND, rule_with
 from minispec.classroom.running import (
     LATE,
@@ -21,7 +22,7 @@ from minispec.classroom.running import (
     time_limit,
 )
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import RoundPlan, RoundRng, SeededRng
+from minispec.core.rng import RoundRng, SeededRng
 from minispec.core.verify import Verifier, accept_rejection, as_verifier, verify_greedy
 from minispec.evidence.checker.calls import Broken, Refused
 from minispec.evidence.checker.check import SAMPLES, check_verifier
@@ -67,29 +68,28 @@ def bonus_after_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -> 
 
 def distributions_of(rule: Verifier) -> tuple[Any, ...]:
     """Returns what a rule says on the telling instances, exactly."""
-    found: list[Any] = []
+    distributions: list[Any] = []
     for instance in TELLING:
         drafts = instance.drafts()
         try:
             leaves = enumerate_rule(rule, drafts, 1).values()
-            found.append(nested(text_distribution(leaves, instance, drafts).tolist()))
+            distributions.append(nested(text_distribution(leaves, instance, drafts).tolist()))
         except (Broken, NotScripted, Refused, TooMany) as error:
-            found.append(str(error))
-    return tuple(found)
+            distributions.append(str(error))
+    return tuple(distributions)
 
 
 def judge_verifier(answer: Any) -> Judgement:
     """Asks `check_verifier`, and looks whether the rule is a well-known wrong one."""
     rule = as_verifier(answer)
     draft = Draft(torch.tensor([[2]]), Q[None, :1])
-    rng = RoundRng(SeededRng(0), RoundPlan.unlimited(1, draft.tokens.device))
     try:
         with time_limit(SECONDS):
-            outcome = attempt(called, rule.decide, (draft, P[None, :2], rng), verdict)
+            outcome = attempt(called, rule.decide, (draft, P[None, :2], RowRng(SeededRng(0))), verdict)
             if outcome.kind:
                 return failed(outcome)
             report, between = checked(rule)
-            found = () if report.passed else distributions_of(rule)
+            distributions = () if report.passed else distributions_of(rule)
     except OutOfTime:
         return failed(LATE)
     if report.passed and between:
@@ -97,10 +97,10 @@ def judge_verifier(answer: Any) -> Judgement:
     if report.passed:
         praise = VERIFIER.praise if report.method == "exact" else SAMPLED
         return Judgement("right", praise, str(report))
-    alike = (
-        said for said, wrong in VERIFIER.wrong.values() if equal(found, distributions_of(as_verifier(wrong)))
+    messages = (
+        message for message, wrong in VERIFIER.wrong.values() if equal(distributions, distributions_of(wrong))
     )
-    return Judgement("wrong", next(alike, sentence(report.reason or "it failed")), str(report))
+    return Judgement("wrong", next(messages, sentence(report.reason or "it failed")), str(report))
 
 
 def verdict(value: Any) -> Verdict:
@@ -117,21 +117,21 @@ def checked(rule: Verifier) -> tuple[Report, str]:
     draws from a generator of its own is sampled for some seconds. Returns the report, and a description of
     rows that influence each other; empty if none do.
     """
-    asked = rule
+    checkable = rule
     samples = SAMPLES
     scripted = follows_scripts(rule, TELLING)
     if not scripted and follows_scripts(row_by_row(rule), TELLING):
-        asked = row_by_row(rule)
+        checkable = row_by_row(rule)
     elif not scripted:
         samples = samples_in_time(rule, TELLING[-1])
     groups = FEW_FIRST if scripted else FEW_FIRST[-1:]  # row by row or sampled, each instance once is enough
     for few in groups:
-        instances = [one for one in standard_instances() if one.k in few]
-        report = check_verifier(asked, instances=instances, samples=samples)
+        instances = [instance for instance in standard_instances() if instance.k in few]
+        report = check_verifier(checkable, instances=instances, samples=samples)
         if not report.passed:
             break
-    alone = report.passed and asked is not rule
-    return report, rows_that_influence(rule, TELLING) if alone else ""
+    by_row = report.passed and checkable is not rule
+    return report, rows_that_influence(rule, TELLING) if by_row else ""
 
 
 FEW_FIRST = ((0, 1), (2,), tuple(range(9)))  # drafted tokens
@@ -174,25 +174,25 @@ def judge_test(answer: Any) -> Judgement:
     if len(silent) == len(RULES):
         return failed(silent[0])
     alarms = [n for n, outcome in outcomes.items() if outcome not in silent and outcome.value is not True]
-    found = [name for name in alarms if name in BUGS]
-    if found == alarms and len(found) >= ENOUGH:
+    bugs = [name for name in alarms if name in BUGS]
+    if bugs == alarms and len(bugs) >= ENOUGH:
         return Judgement("right", TEST.praise, score(alarms))
-    message = f"It finds {len(found)} of {len(BUGS)} bugs; {ENOUGH} are wanted. Look at those it misses."
+    message = f"It finds {len(bugs)} of {len(BUGS)} bugs; {ENOUGH} are wanted. Look at those it misses."
     typical = pattern(alarms)
     return Judgement("wrong", TEST.wrong[typical][0] if typical else message, score(alarms))
 
 
-def too_slow(asked: int) -> Outcome:
+def too_slow(count: int) -> Outcome:
     """Says how far a test came in its time, and what makes it faster."""
-    fault = f"after {SECONDS} seconds it had come to an end for {asked} of {len(RULES)} rules"
+    fault = f"after {SECONDS} seconds it had come to an end for {count} of {len(RULES)} rules"
     return replace(LATE, fault=f"{fault}. Call the verifier once, with a draft of many rows.")
 
 
 def score(alarms: Sequence[str]) -> str:
     """Writes which bugs a test has found, and which right rules it called wrong."""
     false = [name for name in alarms if name in SOUND]
-    found = len(alarms) - len(false)
-    lines = [f"bugs found: {found} of {len(BUGS)}, false alarms: {len(false)} of {len(SOUND)}"]
+    count = len(alarms) - len(false)
+    lines = [f"bugs found: {count} of {len(BUGS)}, false alarms: {len(false)} of {len(SOUND)}"]
     lines += [f"! alarm at a right rule: {name}" for name in false]
     for bug in BUGS:
         lines.append(f"{'✓ found ' if bug in alarms else '– missed'} {bug}: {mutant_named(bug).title}")

@@ -39,13 +39,13 @@ def drawn(tag: str, key: str, name: str, options: Sequence[Any]) -> Any:
 def form(
     base: Exercise,
     pick: Pick,
-    said: Mapping[str, Any],
+    choices: Mapping[str, Any],
     right: Callable[..., Any],
     cases: Sequence[Sequence[Any]] = (),
 ) -> Exercise:
     """Returns an exercise's second form, with the words of semester.toml.
 
-    What is `said` was drawn and stands in them; the order of arguments is drawn here. `cases` are arguments
+    The `choices` were drawn and stand in them; the order of arguments is drawn here. `cases` are arguments
     in the order of semester.toml, by default those of the notebook; tuples in them are tensors [V].
     """
     words = TEXTS[base.key]
@@ -61,7 +61,7 @@ def form(
     def run(answer: Any, *case: Any) -> Any:
         return called(answer, *(torch.tensor(x).double() if isinstance(x, tuple) else x for x in case))
 
-    paragraphs = words["text"].format(**said).split("\n\n")
+    paragraphs = words["text"].format(**choices).split("\n\n")
     body = "\n\n".join(fill(" ".join(part.split()), 92) for part in paragraphs)
     head = f"def {words['name']}({', '.join(order)})"
     return replace(
@@ -90,9 +90,9 @@ def bytes_of(pick: Pick) -> Exercise:
         kept = sum(min(tokens, window) if i % every == 0 else tokens for i in range(1, config.layers + 1))
         return kept * config.kv_heads * config.head_dim * (keys + values) // 8
 
-    said = {"keys": keys, "values": values, "every": every, "window": window}
+    choices = {"keys": keys, "values": values, "every": every, "window": window}
     sizes = ((1, 1, 1, 4, 1), (2, 1, 1, 4, 3), (3, 4, 2, 4, 9), (6, 6, 2, 8, 50))
-    return form(counting.BYTES, pick, said, right, [(counting.config(*s[:4]), s[4]) for s in sizes])
+    return form(counting.BYTES, pick, choices, right, [(counting.config(*s[:4]), s[4]) for s in sizes])
 
 
 def verify_of(pick: Pick) -> Exercise:
@@ -109,8 +109,8 @@ def verify_of(pick: Pick) -> Exercise:
         return len(drafted) - n if dropped else n, -1 if end in drafted[:n] else best[n]
 
     cases = [(list(d), [0, 1, 2][:ahead] + list(b)) for d, b in greedy.DRAFTS]
-    said = {"ahead": ahead, "end": end, "counted": "dropped" if dropped else "kept"}
-    return form(greedy.VERIFY, pick, said, right, cases)
+    choices = {"ahead": ahead, "end": end, "counted": "dropped" if dropped else "kept"}
+    return form(greedy.VERIFY, pick, choices, right, cases)
 
 
 def mask_of(pick: Pick) -> Exercise:
@@ -126,8 +126,8 @@ def mask_of(pick: Pick) -> Exercise:
         return ~sees if hidden else sees
 
     order = ("the new tokens, then the cached ones", "the cached tokens, then the new ones")
-    said = {"not_": "not " * hidden, "before": window - 1, "columns": order[not new_first]}
-    return form(greedy.MASK, pick, said, right)
+    choices = {"not_": "not " * hidden, "before": window - 1, "columns": order[not new_first]}
+    return form(greedy.MASK, pick, choices, right)
 
 
 def residual_of(pick: Pick) -> Exercise:
@@ -141,10 +141,10 @@ def residual_of(pick: Pick) -> Exercise:
         gap = (given[more] / given[more].sum() - given[less] / given[less].sum()).clamp(min=0)
         return total * gap / gap.sum() if gap.sum() > 0 else gap
 
-    said = {"more": more, "less": less, "total": total}
+    choices = {"more": more, "less": less, "total": total}
     cases: list[Any] = [((1, 1), (2, 2)), ((1, 3), (6, 2)), ((3, 2, 1), (1, 1, 4))]
     cases += [((2, 6, 4), (2, 2, 2)), ((8, 6, 4, 2), (1, 1, 5, 3))]
-    return form(rejection.RESIDUAL, pick, said, right, cases)
+    return form(rejection.RESIDUAL, pick, choices, right, cases)
 
 
 FORMS = (bytes_of, verify_of, mask_of, residual_of)
@@ -166,9 +166,14 @@ class Semester:
         title = f"# Exercises, {self.tag}\n\nEach is a relative of one in the notebooks. Read closely."
         start = "import torch\n\nfrom minispec.classroom.exercises.semester import semester\n\n"
         cells = [cell("markdown", title), code_cell(f'{start}check = semester("{self.tag}").check')]
-        for one in self.exercises:
-            cells.append(cell("markdown", f"## {one.title}\n\nLike `{one.key}` of notebook {one.notebook}."))
-            cells.append(code_cell(f'{one.stub}\n\ncheck("{one.key}", {one.function})'))
+        for exercise in self.exercises:
+            cells.append(
+                cell(
+                    "markdown",
+                    f"## {exercise.title}\n\nLike `{exercise.key}` of notebook {exercise.notebook}.",
+                )
+            )
+            cells.append(code_cell(f'{exercise.stub}\n\ncheck("{exercise.key}", {exercise.function})'))
         kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
         notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 4}
         return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"

@@ -8,10 +8,10 @@ from typing import Any
 from torch import Tensor
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.exercises.rejection import scaled, show_gained
+from minispec.classroom.exercises.rejection import scaled, show_emitted
 from minispec.classroom.parts import RowRng
 from minispec.classroom.running import called, ids, nested, numbers, real
-from minispec.classroom.trials import gained
+from minispec.classroom.trials import emitted_by
 from minispec.core.verify import residual
 
 
@@ -32,9 +32,9 @@ def seeing(sees: Callable[..., set[int]] = set.union, by_slot: bool = False) -> 
 MASK = exercise(
     "tree-mask",
     wrong={
-        "siblings-seen": seeing(lambda above, own, parent: {*range(max(own) + 1)}),
-        "parent-only": seeing(lambda above, own, parent: own | parent),
-        "itself-not-seen": seeing(lambda above, own, parent: above | parent),
+        "siblings-seen": seeing(lambda above, itself, parent: {*range(max(itself) + 1)}),
+        "parent-only": seeing(lambda above, itself, parent: itself | parent),
+        "itself-not-seen": seeing(lambda above, itself, parent: above | parent),
         "position-by-slot": seeing(by_slot=True),
     },
     right=seeing(),
@@ -46,15 +46,15 @@ def trying(wrong: str = "") -> Any:
     """Returns an answer, the right one or a wrong one by its name."""
 
     def try_candidates(tokens: list[int], dists: Sequence[Tensor], p: Tensor, rng: RowRng) -> tuple[int, int]:
-        left = p  # [V], as all distributions here
+        dist = p  # [V], as all distributions here
         for n, x in enumerate(tokens):
             q = dists[0 if wrong == "first-q-for-all" else n]
             if wrong == "p-stays":
-                left = p
-            if rng.uniform() < (left[x] if wrong == "q-forgotten" else left[x] / q[x]):
+                dist = p
+            if rng.uniform() < (dist[x] if wrong == "q-forgotten" else dist[x] / q[x]):
                 return n, x
-            left = residual(left, q)
-        return len(tokens), rng.draw(p if wrong == "drawn-from-p" else left)
+            dist = residual(dist, q)
+        return len(tokens), rng.draw(p if wrong == "drawn-from-p" else dist)
 
     return try_candidates
 
@@ -63,8 +63,8 @@ TRY = exercise(
     "try-candidates",
     wrong={name: trying(name) for name in ("p-stays", "first-q-for-all", "q-forgotten", "drawn-from-p")},
     right=trying(),
-    run=lambda answer, tokens, dists, p: gained(answer, tokens, [*map(scaled, dists)], scaled(p)),
-    show=show_gained,
+    run=lambda answer, tokens, dists, p: emitted_by(answer, tokens, [*map(scaled, dists)], scaled(p)),
+    show=show_emitted,
 )
 
 
@@ -92,30 +92,30 @@ Q = [0.25, 0.25, 0.5]
 cut = partial(min, 1.0)
 
 
-def running(tokens: list[int], q: Rows, p: Rows, kept: Any = cut, said: Any = cut) -> list[float]:
+def ratios(tokens: list[int], q: Rows, p: Rows, keep: Any = cut, report: Any = cut) -> list[float]:
     """Returns K ratios; a wrong answer keeps or says others. q: K of [V]; p: K + 1 of [V]."""
     w = 1.0
-    found = []
+    reported = []
     for i, x in enumerate(tokens):
-        w = kept(w) * p[i][x] / q[i][x]
-        found.append(said(w))
-    return found
+        w = keep(w) * p[i][x] / q[i][x]
+        reported.append(report(w))
+    return reported
 
 
 RATIOS = exercise(
     "block-ratios",
     wrong={
-        "one-by-one": partial(running, kept=lambda w: 1.0),
-        "cut-too-late": partial(running, kept=float),
-        "never-cut": partial(running, kept=float, said=float),
+        "one-by-one": partial(ratios, keep=lambda w: 1.0),
+        "cut-too-late": partial(ratios, keep=float),
+        "never-cut": partial(ratios, keep=float, report=float),
     },
-    right=running,
+    right=ratios,
     run=lambda answer, tokens: called(answer, tokens, [Q] * len(tokens), [P] * (len(tokens) + 1)),
     read=lambda value: nested(numbers(value, name="a list of ratios, one for each token,").tolist()),
 )
 
 
-def most(p: list[float], drawn: Any, largest: int = 9, lies: Any = set.issubset) -> float:
+def bound(p: list[float], drawn: Any, largest: int = 9, lies: Any = set.issubset) -> float:
     """Returns what no rule exceeds; a wrong answer looks at other sets, of p [V] or of candidates."""
     spare = []
     for n in range(largest + 1):
@@ -129,14 +129,14 @@ def token_by_token(p: list[float], drawn: Any) -> float:
     return sum(min(share, sum(d for tokens, d in drawn if x in tokens)) for x, share in enumerate(p))
 
 
-MOST = exercise(
+BOUND = exercise(
     "most-accepted",
     wrong={
         "token-by-token": token_by_token,
-        "single-tokens": partial(most, largest=1),
-        "some-are-in-it": partial(most, lies=set.intersection),
+        "single-tokens": partial(bound, largest=1),
+        "some-are-in-it": partial(bound, lies=set.intersection),
     },
-    right=most,
+    right=bound,
     run=lambda answer, p, drawn: called(answer, p, [(tuple(tokens), share) for tokens, share in drawn]),
     read=real,
 )

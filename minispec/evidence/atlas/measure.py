@@ -6,14 +6,14 @@ rows there are.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from minispec.core.records import Verdict
-from minispec.core.rng import CERTAIN, Which
+from minispec.core.rng import CERTAIN, Place
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.instance import PossibleDrafts
 
@@ -30,7 +30,7 @@ class Branch(NamedTuple):
 class Outcome(NamedTuple):
     """What a rule does with all drafts of one position, in each of N positions: [N, V] and [N]."""
 
-    emitted: Tensor  #: [N, V] float64, the distribution of the first token that comes out
+    emitted: Tensor  #: [N, V] float64, the distribution of the first token that is emitted
     accepted: Tensor  #: [N], the probability that it is a candidate that was accepted
     draws: Tensor  #: [N], the mean number of random numbers, without that for the token after an accepted one
 
@@ -45,19 +45,20 @@ class BranchRng:
         self.draws = torch.zeros(rows, dtype=torch.float64)  # how many decisions were open so far
         self.ways: list[tuple[int, Tensor]] = []  # the outcome taken, and the weights [B, n] that all had
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
         yes = torch.where(probs < CERTAIN, probs.double().clamp(min=0), 1.0)
-        return self._take(torch.stack([1 - yes, yes], dim=1), which) == 1
+        return self._take(torch.stack([1 - yes, yes], dim=1), place) == 1
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
-        return self._take(probs.double() / probs.double().sum(-1, keepdim=True), which)
+        return self._take(probs.double() / probs.double().sum(-1, keepdim=True), place)
 
-    def _take(self, probs: Tensor, which: Which) -> Tensor:
+    def _take(self, probs: Tensor, place: Place | None) -> Tensor:
         """Takes an outcome, with probabilities [B, n]; what is not to be decided has outcome 0."""
-        live = which.get("live")
-        decided = self.weights > 0 if live is None else live & (self.weights > 0)
+        decided = self.weights > 0
+        if place is not None and place.live is not None:
+            decided = decided & place.live
         nothing = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
         probs = torch.where(decided[:, None], probs, nothing)
         weights = probs * self.weights[:, None]
@@ -105,20 +106,20 @@ def outcome(rule: Verifier, drafts: PossibleDrafts) -> Outcome:
 
 
 class Asking:
-    """An `Rng` that says yes, or no, and remembers with which probability yes would have come."""
+    """An `Rng` that answers yes always, or no, and remembers the probabilities of yes."""
 
-    def __init__(self, says: bool) -> None:
-        """Takes what it says."""
-        self.says = says
+    def __init__(self, answer: bool) -> None:
+        """Takes its answer."""
+        self.answer = answer
         self.asked: list[Tensor] = []  # of each question [B] float64, 0 where nothing was asked
 
-    def bernoulli(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
-        """Says the same always: probs [B] -> [B] bool (see `Rng`)."""
-        live = which.get("live")
+    def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
+        """Answers the same always: probs [B] -> [B] bool (see `Rng`)."""
+        live = None if place is None else place.live
         self.asked.append(probs.double() if live is None else probs.double() * live)
-        return torch.full(probs.shape, self.says)
+        return torch.full(probs.shape, self.answer)
 
-    def categorical(self, probs: Tensor, **which: Unpack[Which]) -> Tensor:
+    def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks the first id: probs [B, V] -> [B] ids (see `Rng`)."""
         return torch.zeros(len(probs), dtype=torch.long)
 
@@ -126,14 +127,14 @@ class Asking:
 def expected_accepted(rule: Verifier, drafts: PossibleDrafts) -> Tensor:
     """Returns how many tokens of each draft a rule for chains accepts on average: [B].
 
-    A rule that stops accepts i tokens if its first i coins say yes, another one if any coin from the i-th on
-    does. So the coins' probabilities are enough, and they are had by saying yes each time. Only for rules
+    A rule that stops accepts i tokens if its first i coins accept, another one if any coin from the i-th on
+    does. So the coins' probabilities are enough, and they come from answering yes each time. Only for rules
     whose only decisions about drafted tokens are coins, one a token, such as `verify_block`.
     """
-    rng = Asking(says=True)
+    rng = Asking(answer=True)
     rule(drafts.draft, drafts.target_probs, rng)
     coins = torch.stack(rng.asked, dim=1)  # [B, K]
-    if getattr(rule, "stops_at_first_rejection", True):
+    if rule.stops_at_first_rejection:
         return coins.cumprod(-1).sum(-1)
     return (1 - (1 - coins).flip(-1).cumprod(-1)).sum(-1)
 
@@ -155,8 +156,8 @@ class Counting(TorchFunctionMode):
 def passes(rule: Verifier, drafts: PossibleDrafts) -> float:
     """Returns how often a rule goes through all V probabilities of a position, for each of its candidates.
 
-    It is counted in torch operations on the shipped code, with all coins saying no; draws are not counted.
+    It is counted in torch operations on the shipped code, with all coins rejecting; draws are not counted.
     """
     with Counting() as counting:
-        rule(drafts.draft, drafts.target_probs, Asking(says=False))
+        rule(drafts.draft, drafts.target_probs, Asking(answer=False))
     return counting.numbers / (drafts.draft.tokens.numel() * drafts.target_probs.shape[-1])

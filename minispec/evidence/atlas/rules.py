@@ -30,7 +30,7 @@ class Rule:
     @property
     def lossless(self) -> bool:
         """Whether it is meant to be."""
-        return getattr(self.verify, "lossless", True)
+        return self.verify.lossless
 
 
 RULES = (

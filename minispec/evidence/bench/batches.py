@@ -1,25 +1,23 @@
 """The section on batches: texts side by side, and a queue of prompts whose rows take each other's place."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import cycle, islice
 from statistics import fmean
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from minispec.core.batch import Rows
+from minispec.core.batch import Batch, Prompts, requests_of
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill, refill
 from minispec.core.rng import Rng
-from minispec.core.rollback import rollback
 from minispec.core.warp import Warp
-from minispec.evidence.bench.interleaved import Batch, Run, Setting, speed_up_of, tokens_per_second
+from minispec.evidence.bench.interleaved import Run, Setting, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import using_threads
-from minispec.evidence.bench.section import BenchRun, Found
+from minispec.evidence.bench.section import BenchRun, Results
 
 K = 4
 REPEATS = 3  # of a batch
@@ -32,26 +30,26 @@ class Queue:
     """A setting that decodes prompts of which only some have a row at a time."""
 
     setting: Setting  #: how it decodes
-    rows: int  #: at once
+    rows: int  #: the batch size
     refill: bool  #: whether a row that is done goes on with the next prompt; else all wait for each other
 
-    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
+    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
         """Decodes prompts, and times it; arguments are those of `Setting.decode`."""
         setting = self.setting
-        how = setting.sampling(seed, new_tokens) | {"at_once": self.rows}
-        decode: Callable[..., Iterator[Any]] = generate_queue
+        settings = setting.sampling(seed, new_tokens) | {"batch_size": self.rows}
+        decode = speculate if setting.k else generate_queue
         if setting.k:
-            decode = partial(speculate, **setting.drafting())
+            settings |= setting.drafting()
         size = len(prompts) if self.refill else self.rows
         texts: list[list[int]] = [[] for _ in prompts]
-        live: list[bool] = []  # of each place in each forward
+        live: list[bool] = []  # of each row in each forward
         with using_threads(setting.threads):
             started = perf_counter()
             for first in range(0, len(prompts), size):
-                for r in decode(setting.models.target, prompts=prompts[first : first + size], **how):
+                for r in decode(setting.models.target, prompts=prompts[first : first + size], **settings):
                     live += r.live
-                    for name, emitted in zip(r.names, r.emitted, strict=True):
-                        texts[first + name] += emitted
+                    for prompt_id, emitted in zip(r.prompt_ids, r.emitted, strict=True):
+                        texts[first + prompt_id] += emitted
             seconds = perf_counter() - started
         return Run(seconds, tuple(map(tuple, texts)), live=fmean(live or [0]))
 
@@ -59,32 +57,35 @@ class Queue:
 class Step(NamedTuple):
     """A step of the target alone: which prompt each row holds, its new token if any, whether it was live."""
 
-    names: list[int]
+    prompt_ids: tuple[int, ...]
     emitted: list[tuple[int, ...]]
     live: tuple[bool, ...]
 
 
 @torch.inference_mode()
 def generate_queue(
-    target: LanguageModel, prompts: Prompts, *, max_new_tokens: int, warp: Warp, rng: Rng, at_once: int
+    target: LanguageModel, prompts: Prompts, *, max_new_tokens: int, warp: Warp, rng: Rng, batch_size: int
 ) -> Iterator[Step]:
-    """Decodes with the target alone as `generate` does, so many prompts at once; the others wait."""
-    rows = Rows(prompts, max_new_tokens, target.max_length, frozenset())
-    rows.hold(at_once)
-    cache = prefill(target, rows.committed)
-    while any(live := rows.live):
-        logits = target(rows.pending[:, None].to(target.device), cache)[:, -1]  # [B, V]
-        among = None if all(live) else torch.tensor(live, device=logits.device)
-        token = rng.categorical(warp(logits), live=among).tolist()
-        emitted = [rows.append(row, token[row : row + 1]) for row in range(len(live))]
-        if not all(rows.live):
-            rollback(cache, rows.committed)
-        yield Step([*rows.names], emitted, live)
-        if taken := rows.refill():
-            refill(target, cache, taken, [rows.committed[row] for row in taken])
+    """Decodes with the target alone as `generate` does, so many prompts together; the others wait.
+
+    `speculate` with K = 0 does the same, and keeps records, for which a step takes up to a tenth longer.
+    """
+    sizes = target.vocab_size, target.max_length
+    batch = Batch(requests_of(prompts, max_new_tokens, None, *sizes), *sizes, batch_size)
+    cache, _ = prefill(target, batch.texts)
+    while any(live := batch.live):
+        plan = batch.plan(target.device)
+        hidden = target.hidden(batch.pending(target.device)[:, None], cache)
+        probs = warp(target.head(hidden)[:, -1])  # [B, V]
+        tokens = rng.categorical(probs, plan.at(0)).tolist()
+        emitted = [row.append([token]) for row, token in zip(batch.rows, tokens, strict=True)]
+        cache.truncate(batch.cache_lengths)
+        yield Step(plan.prompt_ids, emitted, live)
+        if refilled := batch.refill():
+            refill(target, cache, refilled, [batch.rows[row].tokens for row in refilled])
 
 
-def measure(bench: BenchRun) -> Found:
+def measure(bench: BenchRun) -> Results:
     """Measures batches of 1 to 64 texts, and queues of prompts of mixed lengths with as many rows."""
     queue = [point for rows in bench.plan.rows for point in of_queue(bench, rows)]
     return {
@@ -95,7 +96,7 @@ def measure(bench: BenchRun) -> Found:
     }
 
 
-def of_batch(bench: BenchRun, rows: int) -> Found:
+def of_batch(bench: BenchRun, rows: int) -> Results:
     """Measures texts of one length; prompts are used again where a batch has more rows."""
     setting = bench.drafted("rejection", 1.0, K, label=f"{rows} rows")
     batches = [list(islice(cycle(measured_prompts(bench)), rows))] * REPEATS
@@ -103,7 +104,7 @@ def of_batch(bench: BenchRun, rows: int) -> Found:
     return {"setting": setting.name, "rows": rows} | gain_of(**bench.compare(sides, batches, setting.label))
 
 
-def of_queue(bench: BenchRun, rows: int) -> list[Found]:
+def of_queue(bench: BenchRun, rows: int) -> list[Results]:
     """Measures a queue without refill and with it, the target alone and with its draft, interleaved."""
     settings = {"alone": bench.alone("rejection", 1.0), "drafted": bench.drafted("rejection", 1.0, K)}
     sides = {
@@ -125,7 +126,7 @@ def of_queue(bench: BenchRun, rows: int) -> list[Found]:
     ]
 
 
-def gain_of(alone: Sequence[Run], drafted: Sequence[Run]) -> Found:
+def gain_of(alone: Sequence[Run], drafted: Sequence[Run]) -> Results:
     """Returns the rates of all rows together, and the speed-up with its quartiles."""
     rates = {"target_only": tokens_per_second(alone), "speculative": tokens_per_second(drafted)}
     return rates | dict(zip(("low", "gain", "high"), speed_up_of(alone, drafted), strict=True))
@@ -151,6 +152,6 @@ def mixed_prompts(bench: BenchRun, count: int) -> list[list[int]]:
     return [text[:length] for text, length in zip(cycle(texts), lengths, strict=False)]
 
 
-def stops_paying(queue: Sequence[Found], refill: bool) -> int | None:
+def stops_paying(queue: Sequence[Results], refill: bool) -> int | None:
     """Returns the first number of rows with which the target alone is faster; None: with none of them."""
     return next((point["rows"] for point in queue if point["refill"] is refill and point["gain"] < 1), None)

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import torch
 
-from minispec.core.draft import ModelDrafter
+from minispec.core.batch import checked_prompt
 from minispec.core.loop import generate, speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
 from minispec.core.records import Round
-from minispec.core.rng import BlockRng
+from minispec.core.rng import RoundPlan, RoundRng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
@@ -56,6 +56,7 @@ def measure_costs(
     draft = models.draft
     backend = models.backend
     context = min(target.max_length, draft.max_length)
+    checked_prompt(0, prompt, target.vocab_size, context)
     fitting = sorted({n for n in tokens if n < max(context, 2)})
     cached = min(cached, context - fitting[-1])
     width = max(fitting[-1] - 1, 1)
@@ -74,40 +75,42 @@ def measure_costs(
         dict(zip(fitting, sorted(seconds[n] for n in fitting), strict=True)),
         **{name: seconds[name] for name in ("catch_up", "prefill", "draft_prefill", "restart")},
     )
-    how: dict[str, Any] = {"max_new_tokens": new_tokens, "warp": warp}
+    settings: dict[str, Any] = {"max_new_tokens": new_tokens, "warp": warp}
     most = min(forwards.most, max(new_tokens // 4, 1))  # several rounds as wide as this fit a run
     steps: list[float] = []
     besides: dict[int, list[float]] = {1: [], most: []}
     for _ in range(RUNS):  # interleaved: what slows down one of them slows down the others
-        steps += [lap for lap, _ in laps(generate(target, [prompt], rng=backend.rng(0), **how))]
-        for k, found in besides.items():
+        steps += [lap for lap, _ in laps(generate(target, [prompt], rng=backend.rng(0), **settings))]
+        for k, spent in besides.items():
             drafter = backend.drafter(draft)
-            rounds = speculate(target, drafter, [prompt], k=k, verifier=verifier, rng=backend.rng(0), **how)
-            found += bookkeeping(laps(rounds), k, forwards)
-    narrow, wide = (median(found) if found else 0.0 for found in (besides[1], besides[most]))
+            rounds = speculate(
+                target, drafter, [prompt], k=k, verifier=verifier, rng=backend.rng(0), **settings
+            )
+            spent += bookkeeping(laps(rounds), k, forwards)
+    narrow, wide = (median(spent) if spent else 0.0 for spent in (besides[1], besides[most]))
     place = max(wide - narrow, 0.0) / (most - 1) if most > 1 else 0.0
     step = median(steps) - forwards.t_target[1] if steps else 0.0
     # Nothing takes less than no time; where it seems to, that is noise.
     return replace(forwards, round=max(narrow - place, 0.0), place=place, step=max(step, 0.0))
 
 
-def costs_of(setting: Setting, prompt: Sequence[int], **how: Any) -> Costs:
+def costs_of(setting: Setting, prompt: Sequence[int], **settings: Any) -> Costs:
     """Measures the costs of a setting, with its number of threads; `how` is as in `measure_costs`."""
     backend = setting.models.backend
-    how |= {"warp": backend.warp(setting.temperature), "verifier": backend.rules[setting.verifier]}
+    settings |= {"warp": backend.warp(setting.temperature), "verifier": backend.verifiers[setting.verifier]}
     with using_threads(setting.threads):
-        return measure_costs(setting.models, prompt, **how)
+        return measure_costs(setting.models, prompt, **settings)
 
 
-def median_costs(found: Sequence[Costs]) -> Costs:
+def median_costs(measured: Sequence[Costs]) -> Costs:
     """Returns the median of several measurements of a setting, with the same values of n, part by part."""
     parts: dict[str, Any] = {
-        field.name: median(getattr(costs, field.name) for costs in found)
+        field.name: median(getattr(costs, field.name) for costs in measured)
         for field in fields(Costs)
         if field.name != "t_target"
     }
     return Costs(
-        t_target={n: median(costs.t_target[n] for costs in found) for n in found[0].t_target}, **parts
+        t_target={n: median(costs.t_target[n] for costs in measured) for n in measured[0].t_target}, **parts
     )
 
 
@@ -117,11 +120,10 @@ def draft_task(
 ) -> Callable[[], object]:
     """Returns a task: the backend's drafter proposes `width` tokens for one row."""
     drafter = backend.drafter(model)
-    assert isinstance(drafter, ModelDrafter)
     ids = [token % model.vocab_size for token in range(cached + 1)]
-    drafter.start([ids])
+    drafter.start([ids], torch.empty(1, cached, model.hidden_size))  # it needs no hidden states
     pending = torch.tensor(ids[-1:], device=model.device)
-    rng = BlockRng(backend.rng(0), [cached + 1], [width], pending.device)
+    rng = RoundRng(backend.rng(0), RoundPlan((0,), (cached + 1,), (width,), model.device))
 
     def task() -> None:
         drafter.propose(pending, width, warp, rng).tokens[0, -1].item()

@@ -9,7 +9,6 @@ import gc
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import wraps
 from statistics import median
 from types import FunctionType, ModuleType
 from typing import Any
@@ -19,26 +18,30 @@ from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng
+from minispec.core.rng import RoundRng
+from minispec.drafters.exit import EarlyExitGPT
+from minispec.drafters.parallel import ParallelGPT
 from minispec.evidence.bench.interleaved import Setting, figures, positions_of, speed_up_of
 from minispec.evidence.bench.machine import using_threads
-from minispec.evidence.bench.section import DECODINGS, BenchRun, Found, group
+from minispec.evidence.bench.section import DECODINGS, BenchRun, Results, group
 from minispec.evidence.bench.sections import choose_k, judging, target_only, threads_of
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.heads import MAKERS, load_heads
 from minispec.io.observe import record
 from minispec.native.drafters import DRAFTERS
+from minispec.native.model import NativeGPT
 
 PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
 CACHED = 112  # tokens of the text after which rounds are timed
 TIMED = 32  # how many rounds
-CODE = (nn.Module, type, FunctionType, ModuleType)  # what no text needs of its own
+MODELS = (nn.Module, NativeGPT, EarlyExitGPT, ParallelGPT)
+CODE = (type, FunctionType, ModuleType)
 
 
-def measure(bench: BenchRun) -> Found:
+def measure(bench: BenchRun) -> Results:
     """Measures all drafters of the pair; if it is the first of `PAIRS`, those of the other pairs as well."""
     unavailable: dict[str, str] = {}
-    rows = [row for own in benches(bench, unavailable) for row in of_pair(own, unavailable)]
+    rows = [row for pair_bench in benches(bench, unavailable) for row in of_pair(pair_bench, unavailable)]
     return {"rows": rows, "unavailable": unavailable}
 
 
@@ -53,12 +56,12 @@ def benches(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[BenchRun]:
         except ValueError as error:
             unavailable[name] = str(error)
             continue
-        own = replace(bench, pair=pair, prompts=prompts, found={}, _models={})
-        own.found["target-only"] = target_only(own)
-        yield own
+        pair_bench = replace(bench, pair=pair, prompts=prompts, results={}, _models={})
+        pair_bench.results["target-only"] = target_only(pair_bench)
+        yield pair_bench
 
 
-def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Found]:
+def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
     """Yields what each drafter of a pair comes to, at its best K; notes which it has not."""
     sweep, chosen = choose_k(bench, [*settings_of(bench, unavailable)])
     bench.tell("what should come out")
@@ -93,28 +96,29 @@ def alone_beside(bench: BenchRun, setting: Setting) -> Setting:
 
 def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[Setting]]:
     """Yields every drafter on every backend, greedy and sampled, each with every K; notes what is missing."""
-    have, missing = bench.backends()
+    available, missing = bench.backends()
     pair = bench.pair
     unavailable |= {f"{pair.name}, {backend}": why for backend, why in missing.items()}
     threads = threads_of(bench)
     for name, kind in DRAFTERS.items():
         reasons: dict[str, str] = {}
-        for backend, models in have.items():
+        for backend, models in available.items():
             try:  # a tree of candidates has another shape for each K
                 made = [(k, *kind.make(pair, models, k)) for k in bench.plan.few_widths]
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            models = judging(models, {of: kind.rule(of, rule) for of, rule in models.backend.rules.items()})
+            verifiers = {of: kind.verifier(of, models.backend) for of in models.backend.verifiers}
+            models = judging(models, verifiers)
             for decoding in DECODINGS:
-                how = (*decoding, threads[backend], f"{name}, {backend}")
-                yield [Setting(replace(models, target=one), k, *how, drafter) for k, one, drafter in made]
-        same = len(set(reasons.values())) == 1 and len(reasons) == len(have)
+                decoded = (*decoding, threads[backend], f"{name}, {backend}")
+                yield [Setting(replace(models, target=one), k, *decoded, drafter) for k, one, drafter in made]
+        same = len(set(reasons.values())) == 1 and len(reasons) == len(available)
         for backend, why in reasons.items():  # one reason for all backends is said once
             unavailable[f"{pair.name}, {name}" if same else f"{pair.name}, {name}, {backend}"] = why
 
 
-def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Found]) -> float:
+def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Results]) -> float:
     """Returns the speed-up that a setting should have on prompts that are not measured yet.
 
     It is made of what is measured apart: the rate of the target alone, on the prompts that chose K (`sweep`);
@@ -134,12 +138,11 @@ def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Found]) -> float:
 def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> tuple[float, float]:
     """Returns the seconds of prefill, and of a round that drafts K tokens and keeps none of them."""
     target = setting.models.target
-    how = setting.drafting() | setting.sampling(seed, TIMED)
-    rule = how["verifier"]
+    settings = setting.drafting() | setting.sampling(seed, TIMED)
+    verifier = settings["verifier"]
 
-    @wraps(rule)
-    def none_kept(draft: Draft, target_probs: Tensor, rng: Rng) -> Verdict:
-        verdict = rule(draft, target_probs, rng)  # for its time
+    def none_kept(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+        verdict = verifier.decide(draft, target_probs, rng)  # for its time
         token = draft.tokens[:, 0] if draft.k else verdict.token
         path = None if draft.parents is None else torch.zeros_like(draft.tokens, dtype=torch.bool)
         return Verdict(torch.zeros_like(token), token, path)
@@ -147,7 +150,8 @@ def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> 
     # The text repeats itself, so that a look-up finds something.
     text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED - 1)]
     with using_threads(setting.threads):
-        trace = record(target, prompts=[text], **how | {"k": k, "verifier": none_kept})
+        settings |= {"k": k, "verifier": replace(verifier, decide=none_kept)}
+        trace = record(target, prompts=[text], **settings)
     whole = trace.rounds[1 : TIMED - k]  # the first has the prefill, the last have no space for K tokens
     return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in whole)
 
@@ -164,12 +168,12 @@ def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
     return pair.draft.parameters_count, None if None in runs else sum(runs)
 
 
-def bytes_held(thing: Any, seen: set[int] | None = None) -> int:
+def bytes_held(thing: Any, counted: set[int] | None = None) -> int:
     """Returns the bytes of what a drafter keeps of a text: cache and states, or an index; no weights."""
-    seen = set() if seen is None else seen
-    if id(thing) in seen or isinstance(thing, CODE) or hasattr(thing, "new_cache"):
+    counted = set() if counted is None else counted
+    if id(thing) in counted or isinstance(thing, MODELS + CODE):
         return 0
-    seen.add(id(thing))
+    counted.add(id(thing))
     if isinstance(thing, KVCache | Tensor):
         return thing.bytes if isinstance(thing, KVCache) else thing.nbytes
-    return sys.getsizeof(thing) + sum(bytes_held(part, seen) for part in gc.get_referents(thing))
+    return sys.getsizeof(thing) + sum(bytes_held(part, counted) for part in gc.get_referents(thing))

@@ -13,6 +13,7 @@ from statistics import quantiles
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
+from minispec.core.batch import Prompts
 from minispec.core.draft import Drafter
 from minispec.core.loop import generate
 from minispec.core.records import Round
@@ -23,7 +24,6 @@ from minispec.native.backend import Models
 
 PHASES = ("prefill", "draft", "verify", "rollback", "other")
 
-Batch = Sequence[Sequence[int]]
 Tell = Callable[[str], None]
 Key = TypeVar("Key")
 Positions = Sequence[tuple[int, int]]
@@ -48,7 +48,7 @@ class Run:
 class Decodes(Protocol):
     """Anything that decodes and is timed."""
 
-    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
+    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
         """Decodes prompts side by side (see `Setting`)."""
 
 
@@ -90,21 +90,21 @@ class Setting:
         return {
             "drafter": self.drafter or backend.drafter(self.models.draft),
             "k": self.k,
-            "verifier": backend.rules[self.verifier],
+            "verifier": backend.verifiers[self.verifier],
         }
 
-    def decode(self, prompts: Batch, seed: int, new_tokens: int) -> Run:
+    def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
         """Decodes prompts side by side, so many new tokens each, and times it; seed: of the sampling."""
         target = self.models.target
-        how = self.sampling(seed, new_tokens)
+        settings = self.sampling(seed, new_tokens)
         with using_threads(self.threads):
             started = perf_counter()
             if not self.k:
-                steps = list(generate(target, prompts, **how))
+                steps = list(generate(target, prompts, **settings))
                 seconds = perf_counter() - started
                 columns = (tuple(t for t in column if t is not None) for column in zip(*steps, strict=True))
                 return Run(seconds, tuple(columns) or ((),) * len(prompts))
-            trace = record(target, prompts=prompts, **self.drafting(), **how)
+            trace = record(target, prompts=prompts, **self.drafting(), **settings)
             seconds = perf_counter() - started
         texts = tuple(tuple(trace.tokens(row)) for row in range(len(prompts)))
         return Run(seconds, texts, trace.statistics(), by_position(trace.rounds))
@@ -112,7 +112,7 @@ class Setting:
 
 def interleave(
     groups: Mapping[Key, Sequence[Decodes]],
-    batches: Iterable[Batch],
+    batches: Iterable[Prompts],
     seed: int,
     new_tokens: int,
     tell: Tell = lambda text: None,
@@ -172,12 +172,8 @@ def by_position(rounds: Iterable[Round]) -> Positions:
     for r in rounds:
         for row in compress(range(len(r.live)), r.live):
             accepted = r.accepted(row)
-            drafted = r.drafted(row)
-            more = accepted < drafted
-            if r.draft.parents is not None:  # a candidate follows the last kept one
-                more = int(r.verdict.last[row]) in r.draft.parents[row, :drafted].tolist()
             kept.update(range(accepted))
-            tested.update(range(accepted + more))
+            tested.update(range(accepted + bool(r.rejected(row))))
     return tuple((tested[i], kept[i]) for i in range(len(tested)))
 
 

@@ -61,8 +61,8 @@ def interleaved_seconds(
     for number in range(repeats + WARM_UP):
         for name, task in tasks.items():
             least = 1 if settle else STREAK - 1
-            begun = perf_counter()
-            while least > 0 or perf_counter() - begun < settle:
+            since = perf_counter()
+            while least > 0 or perf_counter() - since < settle:
                 task()
                 least -= 1
             started = perf_counter()
@@ -82,11 +82,12 @@ def forward_task(model: LanguageModel, cached: int, tokens: int, head: bool = Tr
     cache = model.new_cache(1)
     ids = (torch.arange(max(cached, tokens)) % model.vocab_size)[None].to(device)
     if cached:
-        model(ids[:, :cached], cache)
+        model.hidden(ids[:, :cached], cache)
 
     def task() -> None:
-        forward = model if head else model.hidden
-        forward(ids[:, :tokens], cache)[0, -1, 0].item()  # asking for a number waits for a GPU
+        hidden = model.hidden(ids[:, :tokens], cache)
+        out = model.head(hidden) if head else hidden
+        out[0, -1, 0].item()  # asking for a number waits for a GPU
         cache.truncate([cached])
 
     return task
@@ -106,13 +107,13 @@ def measure_latency(
     """
     tasks = {width: forward_task(model, cached, width) for width in widths}
     seconds = interleaved_seconds(tasks, repeats)
-    found = {width: quartiles(of) for width, of in seconds.items()}
-    return [Latency(name, width, middle, low, high) for width, (low, middle, high) in found.items()]
+    spread = {width: quartiles(of) for width, of in seconds.items()}
+    return [Latency(name, width, middle, low, high) for width, (low, middle, high) in spread.items()]
 
 
 def cost_ratio(target: Sequence[Latency], draft: Sequence[Latency]) -> float:
     """Returns c: seconds of a draft forward over those of a target forward, both over one token."""
-    t_target, t_draft = ({one.width: one.seconds for one in points} for points in (target, draft))
+    t_target, t_draft = ({point.width: point.seconds for point in points} for points in (target, draft))
     return t_draft[1] / t_target[1]
 
 
@@ -134,9 +135,11 @@ def measure_acceptance(pair: Pair, prompts: Sequence[Sequence[int]], k: int = 4)
 
 
 def measure_memory(pair: Pair) -> list[MemoryPart]:
-    """Returns the bytes of weights and of one row's cache, for both models; nothing else grows."""
+    """Returns the bytes of weights and of one row's cache when it is full, for both models."""
     parts = []
     for name, model in (("target", pair.target), ("draft", pair.draft)):
         weights = sum(p.numel() * p.element_size() for p in model.parameters())
-        parts += [MemoryPart(name, "weights", weights), MemoryPart(name, "cache", model.new_cache(1).bytes)]
+        cache = model.new_cache(1)
+        cache.reserve(model.max_length)
+        parts += [MemoryPart(name, "weights", weights), MemoryPart(name, "cache", cache.bytes)]
     return parts

@@ -13,7 +13,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.costs import Costs
 from minispec.evidence.bench.costs import costs_of, median_costs
 from minispec.evidence.bench.interleaved import Setting
-from minispec.evidence.bench.section import BenchRun, Found
+from minispec.evidence.bench.section import BenchRun, Results
 from minispec.evidence.bench.sections import SWEEPS, settings_of
 from minispec.evidence.theory.acceptance import acceptance_probabilities, target_only_texts
 from minispec.evidence.theory.predict import Text, predict_speed_up
@@ -23,7 +23,7 @@ SHORT = 64  # tokens of the short runs
 TEXTS = 24  # target-only texts at least, where sampling can give as many
 
 
-def measure(bench: BenchRun) -> Found:
+def measure(bench: BenchRun) -> Results:
     """Predicts the settings of all selected sections that vary K."""
     bench.tell("texts of the target alone")
     sweeps = [(name, of) for name in SWEEPS if name in bench.selected for of in settings_of(bench, name)]
@@ -31,8 +31,8 @@ def measure(bench: BenchRun) -> Found:
     predicted = []
     for section, of in sweeps:
         texts = texts_of(bench, of[0])
-        own = costs[cost_request(of[0])]
-        predicted += [{"section": section} | predict(bench, setting, own, texts) for setting in of]
+        part_costs = costs[cost_request(of[0])]
+        predicted += [{"section": section} | predict(bench, setting, part_costs, texts) for setting in of]
     return {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "prompts": len(bench.prompts.learning),
@@ -40,12 +40,12 @@ def measure(bench: BenchRun) -> Found:
     }
 
 
-def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Text]) -> Found:
+def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Text]) -> Results:
     """Returns what a setting with a K should come to, by exact counts of rounds and by theorem 3.8.
 
     `costs` are those of the setting, `texts` acceptance probabilities of target-only texts.
     """
-    best = bench.found["target-only"]
+    best = bench.results["target-only"]
     base, here = (
         next(
             row["target_only"]
@@ -54,15 +54,15 @@ def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Tex
         )
         for side in ("baseline", "speculative")
     )
-    found = predict_speed_up(costs, texts, setting.k, faster=base / here)
+    expected = predict_speed_up(costs, texts, setting.k, faster=base / here)
     return {
         "setting": setting.name,
         "k": setting.k,
         "c": costs.c * base / here,
-        "speedup": found.speed_up,
-        "simple": found.simple,
-        "alpha": found.alpha,
-        "tokens_per_target_call": found.tokens_per_target_call,
+        "speedup": expected.speed_up,
+        "simple": expected.simple,
+        "alpha": expected.alpha,
+        "tokens_per_target_call": expected.tokens_per_target_call,
     }
 
 
@@ -73,7 +73,7 @@ def cost_request(setting: Setting) -> Setting:
 
 def all_costs(bench: BenchRun, settings: Iterable[Setting]) -> dict[Setting, Costs]:
     """Measures the costs of settings, several times over, by their cost requests."""
-    how = {
+    effort = {
         "tokens": range(1, 18),
         "new_tokens": min(SHORT, bench.plan.new_tokens),
         "repeats": max(bench.plan.latencies // PASSES, 2),
@@ -81,9 +81,9 @@ def all_costs(bench: BenchRun, settings: Iterable[Setting]) -> dict[Setting, Cos
     passes: dict[Setting, list[Costs]] = {cost_request(setting): [] for setting in settings}
     for number in range(PASSES):
         bench.tell(f"costs of the parts, {number + 1} of {PASSES}")
-        for one, found in passes.items():
-            found.append(costs_of(one, bench.prompts.learning[0], **how))
-    return {one: median_costs(found) for one, found in passes.items()}
+        for request, measured_costs in passes.items():
+            measured_costs.append(costs_of(request, bench.prompts.learning[0], **effort))
+    return {request: median_costs(measured_costs) for request, measured_costs in passes.items()}
 
 
 def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
@@ -98,13 +98,13 @@ def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
     return [*acceptance_probabilities(models.target, models.draft, rows, texts, warp)]
 
 
-def compare(found: Mapping[str, Found]) -> Found:
+def compare(results: Mapping[str, Results]) -> Results:
     """Compares what was predicted with what came out, over all settings that were measured.
 
     Returns a row per measurement, and the errors of both predictions; {} where nothing can be compared.
     """
-    predicted = {row["setting"]: row for row in found.get("prediction", {}).get("settings", [])}
-    rows: list[Found] = [
+    predicted = {row["setting"]: row for row in results.get("prediction", {}).get("settings", [])}
+    rows: list[Results] = [
         {
             "section": section,
             "setting": name,
@@ -116,24 +116,24 @@ def compare(found: Mapping[str, Found]) -> Found:
             "high": high,
             "error": predicted[name]["speedup"] / gain - 1,
         }
-        for section, prompts, name, gain, low, high in measured(found)
+        for section, prompts, name, gain, low, high in measured(results)
         if name in predicted
     ]
     if not rows:
         return {}
-    errors: Found = {"rows": rows}
+    errors: Results = {"rows": rows}
     for name, prefix in (("predicted", ""), ("simple", "simple_")):
         off = [abs(row[name] / row["measured"] - 1) for row in rows]
         errors |= {f"{prefix}median_error": median(off), f"{prefix}worst_error": max(off)}
     return errors
 
 
-def measured(found: Mapping[str, Found]) -> Iterator[tuple[str, str, str, float, float, float]]:
+def measured(results: Mapping[str, Results]) -> Iterator[tuple[str, str, str, float, float, float]]:
     """Yields all that was measured: section, half of the prompts, setting, speed-up and its quartiles."""
     for section, key in (("widths", "sweep"), ("widths", "settings"), ("temperature", "points")):
-        for row in found.get(section, {}).get(key, []):
+        for row in results.get(section, {}).get(key, []):
             half = "choosing" if key == "sweep" else "reporting"
             yield section, half, row["setting"], row["speedup"], *row["speedup_quartiles"]
     for section in ("drafts", "batch"):
-        for row in found.get(section, {}).get("points", []):
+        for row in results.get(section, {}).get("points", []):
             yield section, "reporting", row["setting"], row["gain"], row["low"], row["high"]

@@ -10,17 +10,16 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 from torch import nn
 
-from minispec.core.model import GPT, GPTConfig
+from minispec.core.model import GPT, GPTConfig, LanguageModel
 from minispec.drafters.costs import Costs
 from minispec.evidence.bench.interleaved import quartiles
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
-from minispec.evidence.bench.section import BenchRun, Found
+from minispec.evidence.bench.section import BenchRun, Results
 from minispec.evidence.theory.formulas import refined_speed_up
 from minispec.native.model import NativeGPT
 
@@ -30,7 +29,7 @@ SHAPES = {
     "10M": GPTConfig(1024, layers=6, width=384, heads=6, kv_heads=3, ffn=1024, tied=True),
     "135M": GPTConfig(49_152, layers=30, width=576, heads=9, kv_heads=3, ffn=1536, max_length=512, tied=True),
 }
-Make = Callable[[GPT, Path], Any]  # makes a backend's model, maybe through files in an empty folder
+Make = Callable[[GPT, Path], LanguageModel]  # a backend's model, maybe through files in an empty folder
 MAKERS: Mapping[str, Make] = {
     "torch": lambda model, folder: model,
     "native": lambda model, folder: NativeGPT(model),
@@ -45,23 +44,23 @@ DRAFTS = (0.1, 0.05)  # costs in target steps, for which we predict
 ACCEPTANCES = (0.6, 0.7, 0.8)  # the same of α
 
 
-def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Found:
+def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
     """Times forwards in all shapes, types and numbers of threads; what cannot be had says why."""
-    points: list[Found] = []
-    lack: dict[str, str] = {}
+    points: list[Results] = []
+    unavailable: dict[str, str] = {}
     parameters = {}
     for shape, config in SHAPES.items():
         bench.tell(f"{shape}: random weights")
         with using_threads(None), TemporaryDirectory() as folder:
-            models: dict[tuple[str, str], Any] = {}
+            models: dict[tuple[str, str], LanguageModel] = {}
             for dtype in SAME:
                 model = random_model(config, dtype)
                 parameters[shape] = model.parameters_count
-                found = backends(model, dtype, makers, Path(folder), lack)
-                models |= {(name, dtype): one for name, one in found.items()}
+                computed = backends(model, dtype, makers, Path(folder), unavailable)
+                models |= {(name, dtype): model for name, model in computed.items()}
             bench.tell(f"{shape}: {len(models)} models in turn")
             points += [{"shape": shape} | point for point in measure_models(models, bench.plan.latencies)]
-    return {"cached_tokens": CACHED, "parameters": parameters, "points": points, "unavailable": lack}
+    return {"cached_tokens": CACHED, "parameters": parameters, "points": points, "unavailable": unavailable}
 
 
 @torch.no_grad()
@@ -80,24 +79,25 @@ def random_model(config: GPTConfig, dtype: str) -> GPT:
 
 @torch.inference_mode()
 def backends(
-    model: GPT, dtype: str, makers: Mapping[str, Make], folder: Path, lack: dict[str, str]
-) -> dict[str, Any]:
+    model: GPT, dtype: str, makers: Mapping[str, Make], folder: Path, unavailable: dict[str, str]
+) -> dict[str, LanguageModel]:
     """Returns a model on all backends that compute it; why the others do not goes into `lack`."""
     ids = (7 * torch.arange(CACHED + TOKENS[-1]) + 3)[None] % model.vocab_size
     wanted = deepcopy(model).float()(ids)
-    found = {}
+    models = {}
     for name, make in makers.items():
         try:
             made = make(model, folder)
             cache = made.new_cache(1)
-            logits = torch.cat([made(block, cache).clone() for block in ids.split(CACHED, dim=1)], dim=1)
+            blocks = (made.head(made.hidden(block, cache)).clone() for block in ids.split(CACHED, dim=1))
+            logits = torch.cat([*blocks], dim=1)
             off = difference(logits, wanted)
             if not off <= SAME[dtype]:
                 raise ValueError(f"its logits are not the model's: they are off by {off:.1e}")
-            found[name] = made
+            models[name] = made
         except ValueError as error:
-            lack[f"{name}, {dtype}"] = str(error)
-    return found
+            unavailable[f"{name}, {dtype}"] = str(error)
+    return models
 
 
 def difference(logits: torch.Tensor, wanted: torch.Tensor) -> float:
@@ -105,7 +105,7 @@ def difference(logits: torch.Tensor, wanted: torch.Tensor) -> float:
     return float((logits.double() - wanted.double()).norm() / wanted.double().norm())
 
 
-def measure_models(models: Mapping[tuple[str, str], Any], repeats: int) -> Iterable[Found]:
+def measure_models(models: Mapping[tuple[str, str], LanguageModel], repeats: int) -> Iterable[Results]:
     """Times forwards of models, by backend and type, in turn, with one thread, with two and with all.
 
     Yields milliseconds by new tokens, as outside checks read them. Tokens per second are those of forwards
@@ -137,16 +137,16 @@ def with_threads(threads: int, task: Callable[[], object]) -> None:
     task()
 
 
-def predicted(milliseconds: Mapping[str, float]) -> list[Found]:
+def predicted(milliseconds: Mapping[str, float]) -> list[Results]:
     """Returns the speed-up at the best K for several drafts, by `refined_speed_up` (rule and loop for free).
 
     t(n) in milliseconds is given by n; between them it is taken to be a straight line.
     """
     costs = Costs(0.0, {int(n): t for n, t in milliseconds.items()})
-    one = costs.call(1)
+    step = costs.call(1)
     rows = []
     for draft, alpha in product(DRAFTS, ACCEPTANCES):
-        gains = [refined_speed_up([alpha] * k, one, draft * one, costs.call) for k in range(costs.most + 1)]
+        gains = [refined_speed_up([alpha] * k, step, draft * step, costs.call) for k in range(costs.most + 1)]
         best = max(gains)
         rows.append({"draft": draft, "acceptance": alpha, "k": gains.index(best), "speedup": best})
     return rows

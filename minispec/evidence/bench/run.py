@@ -14,7 +14,7 @@ import torch
 from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
-from minispec.evidence.bench.section import CORE, BenchRun, Found, Plan, Section, Skipped, group
+from minispec.evidence.bench.section import CORE, BenchRun, Plan, Results, Section, Skipped, group
 from minispec.io.checkpoint import Pair, json_hash, weights_hash
 from minispec.io.files import check_writable, destination, read_json, write_json
 
@@ -136,30 +136,30 @@ def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[st
 def resumed(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a cut run of the same bench, on the same machine, has left; {} if there is none."""
     try:
-        left = read_json(part)
-        same = all(left[key] == report[key] for key in ("format", "pair", "machine", "conditions"))
-        return {key: left[key] for key in ("sections", "skipped", "seconds", "date")} if same else {}
+        kept = read_json(part)
+        same = all(kept[key] == report[key] for key in ("format", "pair", "machine", "conditions"))
+        return {key: kept[key] for key in ("sections", "skipped", "seconds", "date")} if same else {}
     except (ValueError, KeyError):
         return {}
 
 
 def finish(report: dict[str, Any]) -> None:
     """Fills in what is made of the sections: the settings that are reported, and errors of predictions."""
-    found: dict[str, Found] = report["sections"]
-    report["settings"] = found.get("widths", {}).get("settings", [])
-    if "prediction" in found:
-        found["prediction"]["compared"] = prediction.compare(found)
-    if "drafters" in found:
-        report["drafters"] = found["drafters"]["rows"]
-    if "real-sizes" in found:
-        report["real_sizes"] = found["real-sizes"]["points"]
+    results: dict[str, Results] = report["sections"]
+    report["settings"] = results.get("widths", {}).get("settings", [])
+    if "prediction" in results:
+        results["prediction"]["compared"] = prediction.compare(results)
+    if "drafters" in results:
+        report["drafters"] = results["drafters"]["rows"]
+    if "real-sizes" in results:
+        report["real_sizes"] = results["real-sizes"]["points"]
 
 
 def _one(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
     started = perf_counter()
     try:
         for name in section.needs:
-            if name not in bench.found:
+            if name not in bench.results:
                 why = report["skipped"].get(name, "it was not run")
                 raise Skipped(f"it needs the section {name}: {why}")
         with torch.random.fork_rng(devices=[]):

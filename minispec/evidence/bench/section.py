@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from minispec.core.batch import Prompts
 from minispec.core.model import GPT
-from minispec.evidence.bench.interleaved import Batch, Decodes, Run, Setting, Tell, interleave
+from minispec.evidence.bench.interleaved import Decodes, Run, Setting, Tell, interleave
 from minispec.evidence.bench.measure import NEW_TOKENS, bench_prompts
 from minispec.io.checkpoint import Pair
 from minispec.native.backend import BACKENDS, Models, on_backend
 
 Key = TypeVar("Key")
-Found = dict[str, Any]
+Results = dict[str, Any]
 DECODINGS = (("greedy", 0.0), ("rejection", 1.0))  # verifiers, each with its temperature
 
 
@@ -28,7 +29,7 @@ class Section:
     """A part of the bench."""
 
     name: str  #: as people choose it
-    run: Callable[["BenchRun"], Found]  #: measures it
+    run: Callable[["BenchRun"], Results]  #: measures it
     needs: tuple[str, ...] = ()  #: sections that must be found before
     core: bool = True  #: whether plain `bench` runs it
 
@@ -57,7 +58,7 @@ FULL = Plan("full", prompts=64, choosing=16, reporting=20, latencies=30)
 
 
 @dataclass(frozen=True)
-class Prompts:
+class PromptGroups:
     """A pair's prompts in three groups that share none."""
 
     learning: list[list[int]]  #: what predictions are made from
@@ -71,10 +72,10 @@ class BenchRun:
 
     pair: Pair  #: the models
     plan: Plan  #: how much to measure
-    prompts: Prompts  #: in three groups
+    prompts: PromptGroups
     seed: int = 0  #: of the sampling
     selected: tuple[str, ...] = ()  #: the names of all sections of this run
-    found: dict[str, Found] = field(default_factory=dict)  #: what earlier sections have found, by name
+    results: dict[str, Results] = field(default_factory=dict)  #: what earlier sections have found, by name
     tell: Tell = lambda text: None  #: told what comes next, for people
     _models: dict[tuple[str, GPT], Models] = field(default_factory=dict)
 
@@ -87,58 +88,58 @@ class BenchRun:
 
     def backends(self) -> tuple[dict[str, Models], dict[str, str]]:
         """Returns the backends that can be had here, and why the others cannot."""
-        have = {}
-        lack = {}
+        available = {}
+        unavailable = {}
         for name in self.plan.backends:
             self.tell(f"the {name} backend; the first time it may have to be built")
             try:
-                have[name] = self.models(name)
+                available[name] = self.models(name)
             except ValueError as error:
-                lack[name] = str(error)
-        return have, lack
+                unavailable[name] = str(error)
+        return available, unavailable
 
     def alone(self, verifier: str = "greedy", temperature: float = 0.0) -> Setting:
         """Returns the target alone, as fast as this bench has seen it."""
-        best = self.found["target-only"]["baseline"]
+        best = self.results["target-only"]["baseline"]
         return Setting(self.models(best["path"]), 0, verifier, temperature, best["threads"])
 
     def drafted(
         self, verifier: str, temperature: float, k: int = 1, draft: GPT | None = None, label: str = ""
     ) -> Setting:
         """Returns speculative decoding where it is fastest here; draft: another one than the pair's."""
-        best = self.found["target-only"]["speculative"]
+        best = self.results["target-only"]["speculative"]
         return Setting(self.models(best["path"], draft), k, verifier, temperature, best["threads"], label)
 
     def best_k(self, verifier: str) -> int:
         """Returns the K that the section `widths` chose."""
-        return next(s["k"] for s in self.found["widths"]["settings"] if s["verifier"] == verifier)
+        return next(s["k"] for s in self.results["widths"]["settings"] if s["verifier"] == verifier)
 
     @property
-    def choosing(self) -> Sequence[Batch]:
+    def choosing(self) -> Sequence[Prompts]:
         """The prompts that choose, each as a batch of its own."""
         return [[prompt] for prompt in self.prompts.choosing]
 
     @property
-    def reporting(self) -> Sequence[Batch]:
+    def reporting(self) -> Sequence[Prompts]:
         """The prompts that report, each as a batch of its own, as often as the plan says."""
         return [[prompt] for prompt in self.prompts.reporting * self.plan.repeats]
 
     def interleave(
-        self, groups: Mapping[Key, Sequence[Decodes]], batches: Sequence[Batch], what: str = ""
+        self, groups: Mapping[Key, Sequence[Decodes]], batches: Sequence[Prompts], what: str = ""
     ) -> dict[Key, list[list[Run]]]:
         """Lets the members of each group decode each batch (see `interleaved.interleave`)."""
         new_tokens = self.plan.new_tokens
         return interleave(groups, batches, self.seed, new_tokens, lambda text: self.tell(f"{what}, {text}"))
 
     def compare(
-        self, settings: Mapping[Key, Decodes], batches: Sequence[Batch], what: str = ""
+        self, settings: Mapping[Key, Decodes], batches: Sequence[Prompts], what: str = ""
     ) -> dict[Key, list[Run]]:
         """Compares all settings with each other: as `interleave`, with one group."""
         runs = self.interleave({"": [*settings.values()]}, batches, what)[""]
         return dict(zip(settings, runs, strict=True))
 
 
-def group(pair: Pair, plan: Plan) -> Prompts:
+def group(pair: Pair, plan: Plan) -> PromptGroups:
     """Deals a pair's prompts out: some to choose K, as many or more to report, the rest to predict from.
 
     Raises:
@@ -148,4 +149,4 @@ def group(pair: Pair, plan: Plan) -> Prompts:
     quarter = max(len(prompts) // 4, 1)
     choosing = min(quarter, plan.choosing)
     measured = choosing + min((len(prompts) - quarter) // 2, plan.reporting)
-    return Prompts(prompts[measured:], prompts[:choosing], prompts[choosing:measured])
+    return PromptGroups(prompts[measured:], prompts[:choosing], prompts[choosing:measured])

@@ -22,13 +22,13 @@ from minispec.evidence.bench.interleaved import (
 )
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
-from minispec.evidence.bench.section import DECODINGS, BenchRun, Found
+from minispec.evidence.bench.section import DECODINGS, BenchRun, Results
 from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
 from minispec.native.backend import Models
+from minispec.train.initialise import draw_weights
 from minispec.verifiers.block import verify_block
 from minispec.verifiers.coupled import verify_compare
-from minispec.train.initialise import draw_weights
 
 TRIED_K = 5  # at which backends and threads are compared
 AUTO_REPEATS = 4  # times the plan's: automatic and fixed K are so close that it takes more to tell
@@ -38,10 +38,10 @@ TOKEN = "token"  # what rejection sampling is called beside block verification
 OTHERS: dict[str, Verifier] = {"block": verify_block, "compare": verify_compare}
 
 
-def latency(bench: BenchRun) -> Found:
+def latency(bench: BenchRun) -> Results:
     """Times forwards of target and draft for n = 1 … 17, on every backend and number of threads."""
-    backends, lack = bench.backends()
-    points: list[Found] = []
+    backends, unavailable = bench.backends()
+    points: list[Results] = []
     for name, models in backends.items():
         for threads in thread_counts():
             bench.tell(f"{name}, {threads} threads")
@@ -50,20 +50,20 @@ def latency(bench: BenchRun) -> Found:
                     widths = range(1, min(17, model.max_length - CACHED) + 1)
                     times = measure_latency(model, widths, CACHED, bench.plan.latencies, which)
                     points += [{"path": name, "threads": threads} | asdict(point) for point in times]
-    return {"cached_tokens": CACHED, "points": points, "unavailable": lack}
+    return {"cached_tokens": CACHED, "points": points, "unavailable": unavailable}
 
 
-def target_only(bench: BenchRun) -> Found:
+def target_only(bench: BenchRun) -> Results:
     """Decodes on every backend, with one thread and with all; the fastest is what all speed-ups are over.
 
     Speculative decoding is tried on the same combinations, so that each side of a speed-up runs where it is
     fastest. Both choices are made on the prompts that choose K.
     """
-    have, lack = bench.backends()
+    available, unavailable = bench.backends()
     settings = [
         Setting(models, 0, verifier, degree, threads)
         for verifier, degree in DECODINGS
-        for models in have.values()
+        for models in available.values()
         for threads in thread_counts()
     ]
     tried = {(setting, k): replace(setting, k=k) for setting in settings for k in (0, TRIED_K)}
@@ -80,10 +80,10 @@ def target_only(bench: BenchRun) -> Found:
         for setting in settings
     ]
     fastest = {"baseline": fastest_of(rows, "target_only"), "speculative": fastest_of(rows, "speculative")}
-    return {"k": TRIED_K, "rows": rows, "unavailable": lack} | fastest
+    return {"k": TRIED_K, "rows": rows, "unavailable": unavailable} | fastest
 
 
-def fastest_of(rows: Sequence[Found], side: str) -> Found:
+def fastest_of(rows: Sequence[Results], side: str) -> Results:
     """Returns the backend and number of threads whose tokens take least time, greedy and sampled together."""
     seconds = Counter[tuple[str, int]]()
     for row in rows:
@@ -92,7 +92,7 @@ def fastest_of(rows: Sequence[Found], side: str) -> Found:
     return {"path": backend, "threads": threads}
 
 
-def widths(bench: BenchRun) -> Found:
+def widths(bench: BenchRun) -> Results:
     """Measures both verifiers at every K on the choosing half, and at the best K on the other."""
     tried = settings_of(bench, "widths")
     sweep, settings = choose_and_report(bench, tried)
@@ -109,12 +109,14 @@ def settings_of(bench: BenchRun, section: str) -> list[list[Setting]]:
         settings = [bench.drafted("rejection", degree) for degree in bench.plan.temperatures]
     else:
         drafts = drafts_of(bench.pair).items()
-        settings = [bench.drafted("rejection", 1.0, draft=one, label=f"draft {name}") for name, one in drafts]
+        settings = [
+            bench.drafted("rejection", 1.0, draft=draft, label=f"draft {name}") for name, draft in drafts
+        ]
     tried = bench.plan.widths if section == "widths" else bench.plan.few_widths
-    return [[replace(one, k=k) for k in tried] for one in settings]
+    return [[replace(setting, k=k) for k in tried] for setting in settings]
 
 
-def advice(bench: BenchRun, setting: Setting, row: Found) -> list[str]:
+def advice(bench: BenchRun, setting: Setting, row: Results) -> list[str]:
     """Returns why a setting loses or gains little, and what would help; nothing where it gains enough."""
     if row["speedup"] >= LITTLE:
         return []
@@ -123,38 +125,44 @@ def advice(bench: BenchRun, setting: Setting, row: Found) -> list[str]:
     return list(advise(costs, row["acceptance"] or 0.0, row["k"], backend, row["speedup"]))
 
 
-def temperature(bench: BenchRun) -> Found:
+def temperature(bench: BenchRun) -> Results:
     """Measures the rejection verifier at several temperatures, each at the K that suits it."""
     return {"points": choose_and_report(bench, settings_of(bench, "temperature"))[1]}
 
 
-def choose_and_report(bench: BenchRun, tried: Sequence[Sequence[Setting]]) -> tuple[list[Found], list[Found]]:
+def choose_and_report(
+    bench: BenchRun, tried: Sequence[Sequence[Setting]]
+) -> tuple[list[Results], list[Results]]:
     """Chooses K for each setting on the choosing half, and measures it there on the other half.
 
     Returns figures of the choosing half, for every K, and those of the reporting half, one a setting.
     """
     sweep, best = choose_k(bench, tried)
-    sides = {one: (bench.alone(one.verifier, one.temperature), one) for one in best}
+    sides = {setting: (bench.alone(setting.verifier, setting.temperature), setting) for setting in best}
     runs = bench.interleave(sides, bench.reporting, "the best K")
-    return sweep, [figures(bench.pair.name, one, *runs[one]) for one in best]
+    return sweep, [figures(bench.pair.name, setting, *runs[setting]) for setting in best]
 
 
-def choose_k(bench: BenchRun, tried: Sequence[Sequence[Setting]]) -> tuple[list[Found], list[Setting]]:
+def choose_k(bench: BenchRun, tried: Sequence[Sequence[Setting]]) -> tuple[list[Results], list[Setting]]:
     """Does the first half of this, for lists of settings that differ in K: figures of all, and each best."""
-    sides = {one: (bench.alone(one.verifier, one.temperature), one) for of in tried for one in of}
+    sides = {
+        setting: (bench.alone(setting.verifier, setting.temperature), setting)
+        for of in tried
+        for setting in of
+    }
     runs = bench.interleave(sides, bench.choosing, "every K")
-    sweep = [figures(bench.pair.name, one, *runs[one]) for one in sides]
-    return sweep, [max(of, key=lambda one: speed_up_of(*runs[one])[1]) for of in tried]
+    sweep = [figures(bench.pair.name, setting, *runs[setting]) for setting in sides]
+    return sweep, [max(of, key=lambda setting: speed_up_of(*runs[setting])[1]) for of in tried]
 
 
-def backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
+def backends(bench: BenchRun, settings: Sequence[Results]) -> Results:
     """Decodes on every backend, each with the number of threads that suits it, at the K that was chosen."""
-    have, lack = bench.backends()
+    available, unavailable = bench.backends()
     threads = threads_of(bench)
-    rows: list[Found] = []
+    rows: list[Results] = []
     for chosen in settings:
         about = {name: chosen[name] for name in ("verifier", "temperature", "k")}
-        tried = {name: Setting(models, threads=threads[name], **about) for name, models in have.items()}
+        tried = {name: Setting(models, threads=threads[name], **about) for name, models in available.items()}
         runs = bench.compare(tried, bench.reporting, "every backend")
         rows += [
             {"path": name, "threads": threads[name]}
@@ -163,16 +171,16 @@ def backends(bench: BenchRun, settings: Sequence[Found]) -> Found:
             | ratio("over_readable", runs.get("torch", of), of)
             for name, of in runs.items()
         ]
-    return {"rows": rows, "unavailable": lack}
+    return {"rows": rows, "unavailable": unavailable}
 
 
 def threads_of(bench: BenchRun, side: str = "speculative") -> dict[str, int]:
     """Returns for each backend the number of threads with which one side of a speed-up was fastest."""
-    tried = sorted(bench.found["target-only"]["rows"], key=lambda row: row[side])
+    tried = sorted(bench.results["target-only"]["rows"], key=lambda row: row[side])
     return {row["path"]: row["threads"] for row in tried}  # the fastest comes last
 
 
-def drafts(bench: BenchRun) -> Found:
+def drafts(bench: BenchRun) -> Results:
     """Measures every draft of the target, each at the K that suits it."""
     tried = settings_of(bench, "drafts")
     parameters = {name: draft.parameters_count for name, draft in drafts_of(bench.pair).items()}
@@ -221,12 +229,12 @@ def folder_of_drafts(pair: Pair) -> Path:
     return cache_folder() / "drafts" / f"{pair.name}-{weights_hash(pair.target)[:16]}"
 
 
-def auto(bench: BenchRun) -> Found:
+def auto(bench: BenchRun) -> Results:
     """Compares a drafter that chooses its own K with the best fixed K, which other prompts chose.
 
     What the drafter learns it keeps from prompt to prompt.
     """
-    rows: list[Found] = []
+    rows: list[Results] = []
     for verifier, degree in DECODINGS:
         fixed = bench.drafted(verifier, degree, bench.best_k(verifier))
         costs = costs_of(fixed, bench.prompts.learning[0])
@@ -246,16 +254,16 @@ def auto(bench: BenchRun) -> Found:
     return {"rows": rows}
 
 
-def rules(bench: BenchRun) -> Found:
+def rules(bench: BenchRun) -> Results:
     """Measures other lossless rules beside rejection sampling, with the same drafts, on every backend.
 
     All verify at temperature 1, with the same seeds, interleaved. On the native backend only rejection
     sampling is in C++; there another rule has to accept more to be as fast.
     """
-    have, lack = bench.backends()
+    available, unavailable = bench.backends()
     threads = threads_of(bench)
     sides: dict[tuple[str, int], list[Setting]] = {}
-    for backend, models in have.items():
+    for backend, models in available.items():
         others = {name: judging(models, {"rejection": rule}) for name, rule in OTHERS.items()}
         sides |= {
             (backend, k): [
@@ -264,19 +272,21 @@ def rules(bench: BenchRun) -> Found:
             ]
             for k in bench.plan.few_widths
         }
-    rows: list[Found] = []
+    rows: list[Results] = []
     for (backend, k), runs in bench.interleave(sides, bench.reporting, "every rule").items():
-        for setting, own in zip(sides[backend, k], runs, strict=True):
-            total = total_of(own)
+        for setting, measured in zip(sides[backend, k], runs, strict=True):
+            total = total_of(measured)
             rows.append(
                 {"pair": bench.pair.name, "rule": setting.label, "backend": backend, "k": k}
                 | {"tokens_per_target_call": total.tokens_per_target_call}
                 | {"accepted_over_drafted": total.accepted_over_drafted}
-                | ratio("over_token", runs[0], own)
+                | ratio("over_token", runs[0], measured)
             )
-    return {"rows": rows, "unavailable": lack}
+    return {"rows": rows, "unavailable": unavailable}
 
 
-def judging(models: Models, rules: Mapping[str, Verifier]) -> Models:
+def judging(models: Models, verifiers: Mapping[str, Verifier]) -> Models:
     """Returns the same models with other rules in place of the backend's own of these names."""
-    return replace(models, backend=replace(models.backend, rules={**models.backend.rules, **rules}))
+    return replace(
+        models, backend=replace(models.backend, verifiers={**models.backend.verifiers, **verifiers})
+    )

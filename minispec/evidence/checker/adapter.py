@@ -28,12 +28,12 @@ def verdict_of(emitted: Tensor, draft: Draft, placeholder: int = -1) -> Verdict:
         raise ValueError("each row must emit ids, at least one, and only then padding")
     sees = Tree.after(draft.lengths, parents_of(draft)).mask  # [B, K+1, K+1]: a token's ancestors, and itself
     depths = sees.sum(-1) - 1  # [B, K+1]
-    there = emitted.gather(1, (depths[:, 1:] - 1).clamp(max=emitted.shape[1] - 1))  # [B, K]
-    agrees = F.pad((draft.tokens == there) & draft.mask, (1, 0), value=True)
+    emitted_there = emitted.gather(1, (depths[:, 1:] - 1).clamp(max=emitted.shape[1] - 1))  # [B, K]
+    agrees = F.pad((draft.tokens == emitted_there) & draft.mask, (1, 0), value=True)
     ends = ~(sees & ~agrees[:, None]).any(-1) & (depths == accepted[:, None])
     if not bool(ends.any(-1).all()):
         row = int(ends.any(-1).long().argmin())
         raise ValueError(f"{emitted[row, : accepted[row]].tolist()} is kept, and was not drafted")
-    each = torch.arange(len(emitted))
-    path = None if draft.parents is None else sees[each, ends.long().argmax(-1), 1:]
-    return Verdict(accepted, emitted[each, accepted], path)
+    rows = torch.arange(len(emitted))
+    path = None if draft.parents is None else sees[rows, ends.long().argmax(-1), 1:]
+    return Verdict(accepted, emitted[rows, accepted], path)

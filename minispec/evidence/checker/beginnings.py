@@ -42,12 +42,12 @@ class NextToken:
             ValueError: if the target returns what is none.
         """
         ids = [*self.prompts[after.prompt], *after.text]
-        said = self._target(ids)
+        returned = self._target(ids)
         try:
-            probs = torch.as_tensor(said, dtype=torch.float64).detach().cpu()
+            probs = torch.as_tensor(returned, dtype=torch.float64).detach().cpu()
             total = float(probs.sum())
         except (TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(f"the target must return probabilities, not {said!r}") from error
+            raise ValueError(f"the target must return probabilities, not {returned!r}") from error
         if probs.dim() != 1 or not bool((probs >= 0).all()) or abs(total - 1) > SUM:
             raise ValueError(
                 f"the target must return probabilities [V] that sum to 1; after {ids} their shape is "
@@ -82,8 +82,8 @@ class Beginnings:
 
     def cell(self, prompt: int, text: Text) -> Beginning:
         """Returns the longest beginning that a text has."""
-        every = (Beginning(prompt, text[:n]) for n in range(len(text), -1, -1))
-        return next(one for one in every if one in self.likely)
+        beginnings = (Beginning(prompt, text[:n]) for n in range(len(text), -1, -1))
+        return next(beginning for beginning in beginnings if beginning in self.likely)
 
     def longer(self, beginning: Beginning) -> list[int]:
         """Returns the tokens that go on from a beginning to a longer one."""
@@ -115,4 +115,4 @@ def grow(after: NextToken, tokens: int, ends: frozenset[int], cells: int) -> Beg
             for prob, token in zip(probs, ids, strict=True):
                 if prob > 0:
                     heappush(waiting, (negative * prob, Beginning(best.prompt, (*best.text, token))))
-    return Beginnings(likely, {one: prob for one, prob in exact.items() if prob > NOTHING})
+    return Beginnings(likely, {beginning: prob for beginning, prob in exact.items() if prob > NOTHING})

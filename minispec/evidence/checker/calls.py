@@ -6,6 +6,7 @@ draws cannot be enumerated raises `NotScripted`; one that does not take an insta
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import torch
@@ -80,14 +81,16 @@ class CheckedRng(Lender):
 
     def _place(self, shape: torch.Size, place: Place | None) -> tuple[Place, Tensor]:
         """Returns the rows that n draws of a shape are for, and which of them are to be made: [n] bool."""
-        rows = torch.zeros(1) if place is None or len(self._rng.weights) == 1 else place.prompt_ids
-        if len(rows) > 1 and shape != rows.shape:
+        rows = (0,) if place is None or len(self._rng.weights) == 1 else place.plan.prompt_ids
+        if len(rows) > 1 and shape != (len(rows),):
             raise NotScripted(f"it asks for draws of shape {list(shape)} in a batch of {len(rows)} rows")
         live = torch.ones(shape, dtype=torch.bool)
         if place is not None and place.live is not None:
             live = live & place.live.bool()
         live = live.reshape(-1)
-        return Place(rows.expand(live.shape), None, live), live
+        each = rows if len(rows) > 1 else rows * len(live)
+        plan = replace(RoundPlan.unlimited(len(live), live.device), prompt_ids=each)
+        return Place(plan, live=live), live
 
 
 def decide(rule: Verifier | Decide, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:

@@ -33,7 +33,7 @@ from minispec.evidence.checker.instances import (
 from minispec.evidence.checker.report import FALSE_ALARM, Report, diagnosed
 from minispec.evidence.checker.trials import (
     BRANCHES,
-    MOST_ROWS,
+    MAX_ROWS,
     SMALL,
     InstanceResult,
     compare_exactly,
@@ -43,7 +43,7 @@ from minispec.evidence.checker.trials import (
 from minispec.evidence.proof.enumeration import NotScripted
 
 TOLERANCE = 1e-10
-MOST_TOLERANCE = 0.01  # what may differ by more is no rounding
+MAX_TOLERANCE = 0.01  # what may differ by more is no rounding
 SAMPLES = 50_000  # of an instance, where rows go in batches
 SINGLY = 20  # where they go one by one, samples are so many times fewer
 SAMPLED_INSTANCES = 24
@@ -84,8 +84,8 @@ def check_verifier(
         ValueError: if there is no instance, or an argument is unusable.
         ImportError: if the rule needs what is not installed.
     """
-    if not 0 <= tolerance <= MOST_TOLERANCE:
-        raise ValueError(f"tolerance must be 0 to {MOST_TOLERANCE:g}, not {tolerance}")
+    if not 0 <= tolerance <= MAX_TOLERANCE:
+        raise ValueError(f"tolerance must be 0 to {MAX_TOLERANCE:g}, not {tolerance}")
     if samples < 1:
         raise ValueError(f"samples must be 1 or more, not {samples}")
     with time_limit(limit):
@@ -94,20 +94,22 @@ def check_verifier(
     if limit is not None:
         rule = replace(rule, decide=partial(called, rule.decide, limit=limit))
     if instances is None:
-        tried: Sequence[Instance] = greedy_instances() if rule.greedy else standard_instances()
+        family: Sequence[Instance] = greedy_instances() if rule.greedy else standard_instances()
     else:
-        tried = sorted(instances, key=lambda one: one.size)
-    if not tried:
+        family = sorted(instances, key=lambda instance: instance.size)
+    if not family:
         raise ValueError("there is no instance to try; give at least one")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        checker = Checker(rule, tried, tolerance, samples, seed)
+        checker = Checker(rule, family, tolerance, samples, seed)
         report = checker.judge()
         if instances is not None:
             return report
-        if not any(one.taken for one in report.results):
+        if not any(result.applies for result in report.results):
             larger = replace(checker, family=large_instances(certain=rule.greedy), is_small=False).judge()
-            report = report if not any(one.taken for one in larger.results) else report.refused_for(larger)
+            report = (
+                report if not any(result.applies for result in larger.results) else report.refused_for(larger)
+            )
         notes = report.notes
         if rule.greedy:
             notes += ("it needs temperature 0, and was tried at temperature 0 only",)
@@ -141,9 +143,9 @@ class Checker:
         """Enumerates if the rule can be enumerated, in batches or row by row; samples if not."""
         refusal = self.refuses_batches()
         if refusal is None:
-            results, stopped = self.enumerate_all(self.family, MOST_ROWS)
+            results, stopped = self.enumerate_all(self.family, MAX_ROWS)
             if stopped is None:
-                return self.told(self.report(self.with_samples(results), "exact", why=BRANCHES))
+                return self.with_rows_alone(self.report(self.with_samples(results), "exact", why=BRANCHES))
             notes = [f"in a batch it follows no script: {stopped}"]
         else:
             notes = [f"it takes one row at a time: {refusal}"]
@@ -152,17 +154,17 @@ class Checker:
         if stopped is not None:
             notes.append(f"alone it follows no script: {stopped}")
             # What it did that no rule may do holds however it draws; its distribution was luck.
-            broken = [one for one in results if one.reason and one.distance is None]
-            drawn = self.sample_all(refusal is not None)
+            broken = [result for result in results if result.reason and result.distance is None]
+            sampled = self.sample_all(refusal is not None)
             why = "it is sampled, on some instances only"
-            return self.report([*broken, *drawn], "sampled", *notes, why=why)
+            return self.report([*broken, *sampled], "sampled", *notes, why=why)
         notes.append(f"row by row {len(small)} small instances were enumerated")
         why = f"row by row, those with more than {SMALL} drafts take too long"
         if refusal is not None:
             return self.report(results, "exact", *notes, why=why)
-        drawn = self.sample_all(one_by_one=False)
-        notes.append(f"{len(drawn)} were sampled in batches")
-        return self.told(self.report([*results, *drawn], "exact", *notes, why=why))
+        sampled = self.sample_all(one_by_one=False)
+        notes.append(f"{len(sampled)} were sampled in batches")
+        return self.with_rows_alone(self.report([*results, *sampled], "exact", *notes, why=why))
 
     def report(
         self,
@@ -172,30 +174,36 @@ class Checker:
         why: str,
     ) -> Report:
         """Sorts results by size, and adds what was not tried at all; `why` says why it was not."""
-        tried = {id(one.instance) for one in results}
-        rest = [InstanceResult(one, left_out=why) for one in self.family if id(one) not in tried]
-        results = sorted([*results, *rest], key=lambda one: one.instance.size)
-        checked = tuple(one for one in results if one.left_out is None)
-        omitted = tuple(one for one in results if one.left_out is not None)
+        tried = {id(result.instance) for result in results}
+        rest = [
+            InstanceResult(instance, left_out=why) for instance in self.family if id(instance) not in tried
+        ]
+        results = sorted([*results, *rest], key=lambda result: result.instance.size)
+        checked = tuple(result for result in results if result.left_out is None)
+        omitted = tuple(result for result in results if result.left_out is not None)
         return Report(checked, method, notes, omitted)
 
     def with_drafts(self, most: int) -> list[Instance]:
         """Returns the instances with at most so many drafts."""
-        return [one for one in self.family if one.vocab_size**one.k <= most or not self.is_small]
+        return [
+            instance
+            for instance in self.family
+            if instance.vocab_size**instance.k <= most or not self.is_small
+        ]
 
     def refuses_batches(self) -> str | None:
         """Says why the rule takes each row, but not several at once; None if it takes several.
 
         It is asked on the smallest instance of which it takes a row.
         """
-        for drafts in (one.drafts() for one in self.family if one.k):
-            every = torch.arange(len(drafts))
+        for drafts in (instance.drafts() for instance in self.family if instance.k):
+            rows = torch.arange(len(drafts))
             if len(drafts) == 1 or not self.is_small and len(drafts) > SAMPLED_DRAFTS:
                 continue
-            refusal = self.complaint(drafts, every)
+            refusal = self.complaint(drafts, rows)
             if refusal is None:
                 return None
-            if not any(self.complaint(drafts, row) for row in every.split(1)):
+            if not any(self.complaint(drafts, row) for row in rows.split(1)):
                 return refusal
         return None
 
@@ -226,17 +234,17 @@ class Checker:
 
     def with_samples(self, results: Sequence[InstanceResult]) -> list[InstanceResult]:
         """Samples some instances of those with too many branches to enumerate."""
-        many = [one for one in results if one.left_out == BRANCHES]
-        chosen = [one.instance for one in many[:SAMPLED_INSTANCES]]
-        done = [one for one in results if one.left_out != BRANCHES]
-        drawn = self.sampled(chosen, self.samples, one_by_one=False)
-        return [*done, *drawn, *many[SAMPLED_INSTANCES:]]
+        too_large = [result for result in results if result.left_out == BRANCHES]
+        chosen = [result.instance for result in too_large[:SAMPLED_INSTANCES]]
+        others = [result for result in results if result.left_out != BRANCHES]
+        sampled = self.sampled(chosen, self.samples, one_by_one=False)
+        return [*others, *sampled, *too_large[SAMPLED_INSTANCES:]]
 
     def sample_all(self, one_by_one: bool) -> list[InstanceResult]:
         """Samples instances that are spread over the family."""
-        fit = self.with_drafts(SAMPLED_DRAFTS)
+        small = self.with_drafts(SAMPLED_DRAFTS)
         most = SINGLY_INSTANCES if one_by_one else SAMPLED_INSTANCES
-        chosen = fit[:: max(1, -(-len(fit) // most))]
+        chosen = small[:: max(1, -(-len(small) // most))]
         return self.sampled(
             chosen, max(1, self.samples // SINGLY) if one_by_one else self.samples, one_by_one
         )
@@ -249,18 +257,22 @@ class Checker:
             for number, instance in enumerate(chosen)
         ]
 
-    def told(self, report: Report) -> Report:
+    def with_rows_alone(self, report: Report) -> Report:
         """Adds whether each row alone is right.
 
         That is tried where the rule is most wrong, of the instances that are small enough to be tried row by
         row.
         """
-        small = [one for one in report.results if one.instance.vocab_size**one.instance.k <= SAMPLED_DRAFTS]
+        small = [
+            result
+            for result in report.results
+            if result.instance.vocab_size**result.instance.k <= SAMPLED_DRAFTS
+        ]
         worst = diagnosed(small)
         if worst is None or not self.is_small:
             return report
         try:
-            alone = compare_exactly(self.rule, worst.instance, 1, self.tolerance)
+            single = compare_exactly(self.rule, worst.instance, 1, self.tolerance)
         except NotScripted:
             return report
-        return replace(report, in_batches_only=alone.reason is None and alone.left_out is None)
+        return replace(report, in_batches_only=single.reason is None and single.left_out is None)

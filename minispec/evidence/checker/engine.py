@@ -172,11 +172,14 @@ class Drawn:
         numbers = torch.tensor(self.numbers, dtype=torch.float64)  # [N, n]
         later = list(groupings(numbers, torch.tensor(self.before)))
         share = half / (len(later) + 1)
-        for one in later:
-            test = check_sample(one.name, one.counts, one.exact, share)
+        for grouping in later:
+            test = check_sample(grouping.name, grouping.counts, grouping.exact, share)
             # The tokens of a text are independent if the engine is right; if not, only texts are.
-            detects = test.threshold + deviation(MISS, one.units)
-            yield replace(test, samples=one.units, detects=detects), partial(number_that_differs, one)
+            detects = test.threshold + deviation(MISS, grouping.units)
+            yield (
+                replace(test, samples=grouping.units, detects=detects),
+                partial(number_that_differs, grouping),
+            )
         rates = (self.expected / len(numbers), self.again / len(numbers))
         yield self.repeats(share), partial(Counterexample, "a text comes that has come before", *rates)
 

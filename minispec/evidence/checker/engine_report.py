@@ -74,10 +74,10 @@ class EngineReport:
         test = self.failure
         if test is None:
             return None
-        off = margin(test.cells, test.samples, test.false_alarm)
-        largest = max(one.distance for one in self.tests if not one.passed)
+        bound = margin(test.cells, test.samples, test.false_alarm)
+        largest = max(failed.distance for failed in self.tests if not failed.passed)
         least = test.false_alarm / test.samples if test.impossible else 0.0
-        return RuleDamage(max(least, test.distance - off), min(1.0, test.distance + off), largest)
+        return RuleDamage(max(least, test.distance - bound), min(1.0, test.distance + bound), largest)
 
     @property
     def detects(self) -> float:
@@ -100,10 +100,10 @@ class EngineReport:
                 f"damage: {test.measure} {test.distance:.2g} of {test.name} as drawn, in truth "
                 f"{damage.low:.2g} to {damage.high:.2g}",
             ]
-        nearest = sorted(self.tests, key=lambda one: one.threshold - one.distance)[:SHOWN]
+        nearest = sorted(self.tests, key=lambda near: near.threshold - near.distance)[:SHOWN]
         rows = [
-            (one.name, str(one.cells), *(f"{x:.4f}" for x in (one.distance, one.threshold, one.detects)))
-            for one in nearest
+            (near.name, str(near.cells), *(f"{x:.4f}" for x in (near.distance, near.threshold, near.detects)))
+            for near in nearest
         ]
         text += [
             f"{self.samples:,} texts of {self.tokens} tokens, prompts: {self.prompts}; of "
@@ -125,24 +125,24 @@ def beginning_that_differs(
     """
     depth = 0
     exact = Counter[Any](tree.exact)
-    seen = Counter[Any](counts)
-    impossible = [one for one in counts if one not in tree.exact]
-    worst = min(impossible, key=lambda one: len(one.text), default=None)
+    counted = Counter[Any](counts)
+    impossible = [beginning for beginning in counts if beginning not in tree.exact]
+    worst = min(impossible, key=lambda beginning: len(beginning.text), default=None)
     if worst is None:
-        for depth in range(1, 1 + max(len(one.text) for one in tree.likely)):
+        for depth in range(1, 1 + max(len(beginning.text) for beginning in tree.likely)):
             exact = cut(tree.exact, depth)
-            seen = cut(counts, depth)
-            if not check_sample(BEGINNINGS, seen, exact, alarm).passed:
+            counted = cut(counts, depth)
+            if not check_sample(BEGINNINGS, counted, exact, alarm).passed:
                 break
-        total = sum(seen.values())
-        worst = max(exact, key=lambda one: abs(seen[one] / total - exact[one]))
-    prompt, said = (" ".join(map(str, ids)) for ids in (prompts[worst.prompt], worst.text))
-    event = f"after {prompt} it emits {said}"
+        total = sum(counted.values())
+        worst = max(exact, key=lambda beginning: abs(counted[beginning] / total - exact[beginning]))
+    prompt, tokens = (" ".join(map(str, ids)) for ids in (prompts[worst.prompt], worst.text))
+    event = f"after {prompt} it emits {tokens}"
     if others := tree.longer(worst) if len(worst.text) < depth else []:
-        event = f"after {f'{prompt} {said}'.strip()} its next token is none of {' '.join(map(str, others))}"
-    texts = sum(count for one, count in seen.items() if one.prompt == worst.prompt)
+        event = f"after {f'{prompt} {tokens}'.strip()} its next token is none of {' '.join(map(str, others))}"
+    texts = sum(count for beginning, count in counted.items() if beginning.prompt == worst.prompt)
     expected = exact[worst] * len(prompts)
-    return Counterexample(event, expected, seen[worst] / texts, prompts[worst.prompt], worst.text)
+    return Counterexample(event, expected, counted[worst] / texts, prompts[worst.prompt], worst.text)
 
 
 def cut(table: Mapping[Beginning, Any], depth: int) -> Counter[Any]:

@@ -93,7 +93,7 @@ def after_ids(i: int, back: int, numbers: Tensor, before: Tensor) -> Grouping:
         minlength=CLASSES * PARTS
     )
     sizes = counts.view(CLASSES, PARTS).sum(-1).tolist()
-    cells = [(one, part) for one in range(CLASSES) if sizes[one] for part in range(PARTS)]
+    cells = [(remainder, part) for remainder in range(CLASSES) if sizes[remainder] for part in range(PARTS)]
 
     def where(cell: Cell) -> str:
         return (
@@ -104,8 +104,8 @@ def after_ids(i: int, back: int, numbers: Tensor, before: Tensor) -> Grouping:
     table = counts.tolist()
     return Grouping(
         f"token {i + 1} by the id {back} before",
-        Counter({(one, part): table[one * PARTS + part] for one, part in cells}),
-        {(one, part): sizes[one] / len(numbers) / PARTS for one, part in cells},
+        Counter({(remainder, part): table[remainder * PARTS + part] for remainder, part in cells}),
+        {(remainder, part): sizes[remainder] / len(numbers) / PARTS for remainder, part in cells},
         len(numbers),
         where,
     )
@@ -121,9 +121,9 @@ def text_to_text(numbers: Tensor, apart: int) -> Iterator[Grouping]:
         if blocks < 1:
             continue
         paired = numbers[start : start + blocks * 2 * apart].view(blocks, 2, apart, -1)
-        both = paired.transpose(1, 2).reshape(blocks * apart, 2, -1)  # [pairs, 2, n]
+        pairs = paired.transpose(1, 2).reshape(blocks * apart, 2, -1)  # [pairs, 2, n]
         name = f"texts {apart} apart, from {start + 1}"
-        yield in_parts(name, both.transpose(1, 2).reshape(-1, 2), PAIRED, blocks * apart)
+        yield in_parts(name, pairs.transpose(1, 2).reshape(-1, 2), PAIRED, blocks * apart)
 
 
 def interval(part: int, parts: int) -> str:

@@ -44,9 +44,9 @@ class PossibleDrafts:
 
     def rows(self, rows: Tensor) -> tuple[Draft, Tensor]:
         """Returns some rows [B] as a rule is given them, draft and target_probs: fresh copies."""
-        every = self.draft
-        parents = None if every.parents is None else every.parents[rows]
-        draft = Draft(every.tokens[rows], every.probs[rows], every.lengths[rows], parents)
+        drafts = self.draft
+        parents = None if drafts.parents is None else drafts.parents[rows]
+        draft = Draft(drafts.tokens[rows], drafts.probs[rows], drafts.lengths[rows], parents)
         return draft, self.target_probs[rows]
 
 
@@ -165,8 +165,8 @@ class Instance:
         """Returns every draft that has a probability above 0, ready for a rule; the sum of these is 1."""
         p = [self.target(position) for position in range(len(self.p))]
         q = [self._after_prefixes(table, position) for position, table in enumerate(self.q)]
-        found = possible_drafts(p, q, self.parents, self.choice, self.lengths)
-        return replace(found, weights=found.weights / found.weights.sum())
+        drafts = possible_drafts(p, q, self.parents, self.choice, self.lengths)
+        return replace(drafts, weights=drafts.weights / drafts.weights.sum())
 
     def _after_prefixes(self, table: Table, position: int) -> Tensor:
         """Returns a table's distribution after every prefix: [V^position, V] float64."""
@@ -206,9 +206,9 @@ def _proposing(
     for i, parent in enumerate(parents[:n]):
         siblings = [j for j in range(i) if parents[j] == parent]
         chosen = torch.zeros(len(tokens), size, dtype=torch.bool).scatter(1, tokens[:, siblings], True)
-        here = q[depths[parent]][prefixes[:, parent]]
+        proposal = q[depths[parent]][prefixes[:, parent]]
         choose = CHOICES[choice](parents.count(parent))
-        dist = choose(here, here, chosen)  # [S, V]; q orders the tokens as logits would
+        dist = choose(proposal, proposal, chosen)  # [S, V]; q orders the tokens as logits would
         rows, token = (dist > 0).nonzero(as_tuple=True)
         weights = weights[rows] * dist[rows, token]
         tokens = tokens[rows]

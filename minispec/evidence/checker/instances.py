@@ -100,7 +100,7 @@ def large_instances(certain: bool = False) -> tuple[Instance, ...]:
     shapes = ((range(1), ((4, 6, 2),)), (range(2), ((3, 3, 1),)))
     of_few = list(seeded_instances(shapes, certain_table if certain else dense_table, dense_table))
     sizes = {1: (32, 256, 1024), 2: (32,)}
-    wide = [widened(one, size) for one in of_few for size in sizes[one.k]]
+    wide = [widened(instance, size) for instance in of_few for size in sizes[instance.k]]
     long = ((range(6), ((2, 2, 0),)), (range(8), ((2, 1, 0),)))
     return smallest_first([*wide, *seeded_instances(long, certain_table if certain else dense_table)])
 

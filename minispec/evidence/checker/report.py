@@ -9,8 +9,8 @@ from typing import Literal
 from minispec.evidence.checker.instance import Instance, Probability, Table, TableRow
 from minispec.evidence.checker.trials import InstanceResult, TextProbability
 
-MOST_LINES = 8  # of a table
-MOST_IDS = 32  # of a distribution that is written out
+MAX_LINES = 8  # of a table
+MAX_IDS = 32  # of a distribution that is written out
 FALSE_ALARM = 1e-6  # for all sampled instances together
 
 
@@ -36,7 +36,7 @@ class Report:
     @property
     def failure(self) -> InstanceResult | None:
         """What the rule did on the smallest instance that fails."""
-        return next((one for one in self.results if one.reason), None)
+        return next((result for result in self.results if result.reason), None)
 
     @property
     def passed(self) -> bool:
@@ -57,7 +57,7 @@ class Report:
     @property
     def left_out(self) -> dict[str, int]:
         """How many instances were not checked, by the reason."""
-        return dict(Counter(one.left_out or "" for one in self.omitted))
+        return dict(Counter(result.left_out or "" for result in self.omitted))
 
     @property
     def counterexample(self) -> Instance | None:
@@ -70,7 +70,9 @@ class Report:
         first = self.failure
         if first is None or first.distance is None:
             return None
-        largest = max(one.distance for one in self.results if one.reason and one.distance is not None)
+        largest = max(
+            result.distance for result in self.results if result.reason and result.distance is not None
+        )
         return RuleDamage(
             max(0.0, first.distance - first.margin), min(1.0, first.distance + first.margin), largest
         )
@@ -83,17 +85,17 @@ class Report:
     @property
     def branches(self) -> int:
         """How many were enumerated, all instances together."""
-        return sum(one.branches for one in self.results)
+        return sum(result.branches for result in self.results)
 
     @property
     def samples(self) -> int:
         """How many were drawn, all instances together."""
-        return sum(one.samples for one in self.results)
+        return sum(result.samples for result in self.results)
 
     @property
     def largest_error(self) -> float:
         """The largest difference in the probability of a text, where the rule passed."""
-        return max((one.error for one in self.results if not one.reason), default=0.0)
+        return max((result.error for result in self.results if not result.reason), default=0.0)
 
     @property
     def false_alarm(self) -> float:
@@ -103,7 +105,7 @@ class Report:
     @property
     def detects(self) -> float | None:
         """A rule this far off on any sampled instance fails, but for a probability of 1e-6."""
-        return max((one.detects for one in self.results if one.samples), default=None)
+        return max((result.detects for result in self.results if result.samples), default=None)
 
     def __str__(self) -> str:
         about: list[str] = []
@@ -125,12 +127,14 @@ class Report:
 
         It was made for drafts of other sizes. So those that it refuses there, too, say nothing about it.
         """
-        refused = [one for one in (*self.results, *larger.results) if not one.taken]
+        refused = [result for result in (*self.results, *larger.results) if not result.applies]
         omitted = [
-            replace(one, reason=None, raised=False, left_out=f"the rule does not take them: {one.reason}")
-            for one in refused
+            replace(
+                result, reason=None, raised=False, left_out=f"the rule does not take them: {result.reason}"
+            )
+            for result in refused
         ]
-        kept = tuple(one for one in larger.results if one.taken)
+        kept = tuple(result for result in larger.results if result.applies)
         return replace(larger, results=kept, omitted=(*self.omitted, *omitted, *larger.omitted))
 
 
@@ -139,10 +143,10 @@ def diagnosed(results: Sequence[InstanceResult]) -> InstanceResult | None:
 
     A rule that broke off on the smallest instance has no damage there: that is what is wrong with it.
     """
-    failures = [one for one in results if one.reason]
+    failures = [result for result in results if result.reason]
     if not failures or failures[0].distance is None:
         return next(iter(failures), None)
-    return max(failures, key=lambda one: -1.0 if one.distance is None else one.distance)
+    return max(failures, key=lambda result: -1.0 if result.distance is None else result.distance)
 
 
 def about_instance(instance: Instance) -> Iterator[str]:
@@ -153,15 +157,17 @@ def about_instance(instance: Instance) -> Iterator[str]:
     if instance.lengths != (instance.k,):
         yield f"  rows that propose {' or '.join(map(str, instance.lengths))} tokens, in one batch"
     dists = [*about_tables("p", instance.p), *about_tables("q", instance.q)]
-    yield from (f"  {dist}" for dist in dists[: 2 * MOST_LINES])
-    if len(dists) > 2 * MOST_LINES:
-        yield f"  … and {len(dists) - 2 * MOST_LINES} distributions more"
+    yield from (f"  {dist}" for dist in dists[: 2 * MAX_LINES])
+    if len(dists) > 2 * MAX_LINES:
+        yield f"  … and {len(dists) - 2 * MAX_LINES} distributions more"
 
 
 def about_tree(parents: Sequence[int]) -> str:
     """Says which candidates, counted from 1, follow which."""
-    children = {parent: [str(i + 1) for i, one in enumerate(parents) if one == parent] for parent in parents}
-    groups = (f"after {parent}: {', '.join(ones)}" for parent, ones in children.items())
+    children = {
+        parent: [str(i + 1) for i, other in enumerate(parents) if other == parent] for parent in parents
+    }
+    groups = (f"after {parent}: {', '.join(siblings)}" for parent, siblings in children.items())
     return "; ".join(groups).removeprefix("after 0: ")
 
 
@@ -176,11 +182,11 @@ def about_tables(name: str, tables: Sequence[Table]) -> Iterator[str]:
 
 def about_distribution(dist: TableRow) -> str:
     """Writes a distribution; of a large vocabulary the ids that are most probable."""
-    if len(dist) <= MOST_IDS:
+    if len(dist) <= MAX_IDS:
         return f"({', '.join(map(show, dist))})"
     likely = sorted((token for token, prob in enumerate(dist) if prob), key=lambda token: -dist[token])
-    more = f", … {len(likely) - MOST_LINES} ids more" if len(likely) > MOST_LINES else ""
-    return f"id {', id '.join(f'{token}: {show(dist[token])}' for token in likely[:MOST_LINES])}{more}"
+    more = f", … {len(likely) - MAX_LINES} ids more" if len(likely) > MAX_LINES else ""
+    return f"id {', id '.join(f'{token}: {show(dist[token])}' for token in likely[:MAX_LINES])}{more}"
 
 
 def about_texts(instance: Instance, texts: Sequence[TextProbability]) -> Iterator[str]:
@@ -189,31 +195,31 @@ def about_texts(instance: Instance, texts: Sequence[TextProbability]) -> Iterato
         return
     firsts = []
     for token in range(instance.vocab_size):
-        alike = [one for one in texts if one.text[0] == token]
-        sums = (sum(one.expected for one in alike), sum(one.found for one in alike))
+        same_first = [text for text in texts if text.text[0] == token]
+        sums = (sum(text.expected for text in same_first), sum(text.found for text in same_first))
         firsts.append(TextProbability((token,), *sums))
-    is_first = 2 * sum(map(off, firsts)) >= sum(map(off, texts))
-    worst = sorted(firsts if is_first else texts, key=off, reverse=True)[:MOST_LINES]
-    cells = [(" ".join(map(str, one.text)), show(one.expected), show(one.found)) for one in worst]
+    is_first = 2 * sum(map(error_of, firsts)) >= sum(map(error_of, texts))
+    worst = sorted(firsts if is_first else texts, key=error_of, reverse=True)[:MAX_LINES]
+    cells = [(" ".join(map(str, text.text)), show(text.expected), show(text.found)) for text in worst]
     if is_first:
         drafted = [show(prob) for prob in instance.q[0][0]] if instance.k else ["-"] * instance.vocab_size
-        rows = [(token, drafted[int(token)], *both) for token, *both in cells]
+        rows = [(token, drafted[int(token)], *numbers) for token, *numbers in cells]
         yield from columns(("first token", "q", "p", "came out"), sorted(rows))
     else:
         yield from columns(("text", "should be", "came out"), sorted(cells))
 
 
-def off(one: TextProbability) -> float:
+def error_of(text: TextProbability) -> float:
     """Returns how far a text's probability is from the right one."""
-    return abs(one.expected - one.found)
+    return abs(text.expected - text.found)
 
 
 def about_method(report: Report) -> Iterator[str]:
     """Yields lines on the damage, and on how it was found."""
     if report.damage is not None:
         low, high, largest = (f"{value:.4g}" for value in vars(report.damage).values())
-        here = low if low == high else f"{low} to {high}"
-        yield f"damage: total variation {here} here; {largest} at the worst instance"
+        bounds = low if low == high else f"{low} to {high}"
+        yield f"damage: total variation {bounds} here; {largest} at the worst instance"
     if report.branches:
         yield (
             f"enumerated: {report.branches:,} branches on {report.instances} instances; where the "

@@ -15,14 +15,14 @@ from minispec.evidence.checker.instance import Instance, PossibleDrafts
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted, enumerate_branches
 from minispec.evidence.theory.statistics import Cell, check_sample, margin
 
-MOST_ROWS = 512  # rows of a batch
-MOST_BRANCHES = 30_000  # of one instance; with more it is sampled
+MAX_ROWS = 512  # rows of a batch
+MAX_BRANCHES = 30_000  # of one instance; with more it is sampled
 SMALL = 9  # instances with at most so many drafts are enumerated twice
 CONFIRMED = 40  # enumerations of an instance before a rule that looks wrong on it is called so
 SINGLE = 1e-6  # an error below this looks like the rounding of float32
 CHUNK = 8192  # rows sampled at once
-MOST_TEXTS = 2000  # of an instance that is sampled; with more, tokens are compared place by place
-BRANCHES = f"they have more than {MOST_BRANCHES:,} branches"
+MAX_TEXTS = 2000  # of an instance that is sampled; with more, tokens are compared place by place
+BRANCHES = f"they have more than {MAX_BRANCHES:,} branches"
 
 Choices = tuple[tuple[int, int], ...]  # per decision: the outcome that was taken, and how many there were
 
@@ -71,13 +71,13 @@ class InstanceResult:
     texts: tuple[TextProbability, ...] = ()  #: all that can come or did, if their distribution is wrong
 
     @property
-    def taken(self) -> bool:
-        """Whether the rule took the instance: it neither refused it nor raised an exception."""
+    def applies(self) -> bool:
+        """Whether the rule takes the instance: it neither refused it nor raised an exception."""
         return not self.raised and not (self.left_out or "").startswith(REFUSED)
 
 
 def enumerate_rule(
-    rule: Verifier, drafts: PossibleDrafts, most_rows: int = MOST_ROWS, backwards: bool = False
+    rule: Verifier, drafts: PossibleDrafts, most_rows: int = MAX_ROWS, backwards: bool = False
 ) -> Leaves:
     """Takes every branch of a rule on every draft of an instance; returns its leaves.
 
@@ -98,10 +98,10 @@ def enumerate_rule(
     weights = drafts.weights.tolist()
     starts = range(len(drafts))[:: -1 if backwards else 1]
     leaves: Leaves = {}
-    for key, (last, token, taken), weight in enumerate_branches(run, starts, most_rows):
-        leaves[key, taken] = Leaf(key, last, token, weights[key] * weight)
-        if len(leaves) > MOST_BRANCHES:
-            raise TooMany(f"more than {MOST_BRANCHES:,} branches")
+    for key, (last, token, choices), weight in enumerate_branches(run, starts, most_rows):
+        leaves[key, choices] = Leaf(key, last, token, weights[key] * weight)
+        if len(leaves) > MAX_BRANCHES:
+            raise TooMany(f"more than {MAX_BRANCHES:,} branches")
     return leaves
 
 
@@ -122,11 +122,13 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     draft, last, token = (torch.tensor(column) for column in (drafted, kept, tokens))
     weight = torch.tensor(weights, dtype=torch.float64)
     depth = torch.tensor(instance.depths)[last]
-    said = drafts.prefixes[draft, last] * instance.vocab_size + token  # depth + 1 tokens
+    texts = drafts.prefixes[draft, last] * instance.vocab_size + token  # depth + 1 tokens
 
     def ending(n: int, position: int) -> Tensor:
-        here = (drafts.draft.lengths[draft] == n) & (depth == position)
-        return weight.new_zeros(instance.vocab_size ** (position + 1)).index_add_(0, said[here], weight[here])
+        ended = (drafts.draft.lengths[draft] == n) & (depth == position)
+        return weight.new_zeros(instance.vocab_size ** (position + 1)).index_add_(
+            0, texts[ended], weight[ended]
+        )
 
     return instance.completed(ending)
 
@@ -145,11 +147,11 @@ def compare_exactly(rule: Verifier, instance: Instance, most_rows: int, toleranc
     except (Broken, Refused, TooMany) as stopped:
         return without_texts(instance, stopped)
     expected = instance.distribution()
-    found = text_distribution(leaves.values(), instance, drafts)
-    error = float((found - expected).abs().max())
-    distance = float((found - expected).abs().sum()) / 2
+    actual = text_distribution(leaves.values(), instance, drafts)
+    error = float((actual - expected).abs().max())
+    distance = float((actual - expected).abs().sum()) / 2
     result = InstanceResult(instance, distance=distance, error=error, branches=len(leaves))
-    return with_reason(result, expected, found, tolerance) if error > tolerance else result
+    return with_reason(result, expected, actual, tolerance) if error > tolerance else result
 
 
 def without_texts(instance: Instance, stopped: Exception) -> InstanceResult:
@@ -161,18 +163,18 @@ def without_texts(instance: Instance, stopped: Exception) -> InstanceResult:
     )
 
 
-def with_reason(result: InstanceResult, expected: Tensor, found: Tensor, tolerance: float) -> InstanceResult:
+def with_reason(result: InstanceResult, expected: Tensor, actual: Tensor, tolerance: float) -> InstanceResult:
     """Adds what is wrong with the probabilities of texts [N], in the order of `Instance.distribution`."""
-    come = ((expected > 0) | (found > 0)).nonzero()[:, 0]
-    columns = zip(come.tolist(), expected[come].tolist(), found[come].tolist(), strict=True)
+    possible = ((expected > 0) | (actual > 0)).nonzero()[:, 0]
+    columns = zip(possible.tolist(), expected[possible].tolist(), actual[possible].tolist(), strict=True)
     texts = tuple(TextProbability(result.instance.text(number), *both) for number, *both in columns)
-    impossible = [one.text for one in texts if one.expected == 0 and one.found > tolerance]
+    impossible = [text.text for text in texts if text.expected == 0 and text.found > tolerance]
     reason = "what it emits is not distributed as the target's text"
     if impossible:
         reason = f"it emits {' '.join(map(str, impossible[0]))}, which the target never emits"
     elif 0 < result.error < SINGLE:
-        off = f"its distribution is off by {result.error:.1g}"
-        reason = f"{off}, as by rounding in float32; rules compute in float64"
+        difference = f"its distribution is off by {result.error:.1g}"
+        reason = f"{difference}, as by rounding in float32; rules compute in float64"
     return replace(result, reason=reason, texts=texts)
 
 
@@ -210,21 +212,25 @@ def compare_samples(
     except (Broken, Refused) as stopped:
         return without_texts(instance, stopped)
     expected = instance.distribution()
-    found = text_distribution(leaves, instance, drafts)
-    columns = [(expected, found)]
-    if len(expected) > MOST_TEXTS and instance.lengths == (instance.k,):
-        columns = list(zip(*(by_place(one, instance.vocab_size) for one in (expected, found)), strict=True))
+    actual = text_distribution(leaves, instance, drafts)
+    columns = [(expected, actual)]
+    if len(expected) > MAX_TEXTS and instance.lengths == (instance.k,):
+        columns = list(
+            zip(*(by_place(dist, instance.vocab_size) for dist in (expected, actual)), strict=True)
+        )
     share = false_alarm / len(columns)
     tests = []
-    for right, came in columns:
-        counts, exact = (dict[Cell, Any](enumerate(one.tolist())) for one in (samples * came, right))
+    for expected_dist, actual_dist in columns:
+        counts, exact = (
+            dict[Cell, Any](enumerate(dist.tolist())) for dist in (samples * actual_dist, expected_dist)
+        )
         tests.append(check_sample("rule", counts, exact, share))
     worst = max(tests, key=lambda test: (not test.passed, test.distance - test.threshold))
     detects = max(test.detects for test in tests)
-    off = margin(worst.cells, samples, share)
-    result = InstanceResult(instance, None, worst.distance, off, samples=samples, detects=detects)
+    bound = margin(worst.cells, samples, share)
+    result = InstanceResult(instance, None, worst.distance, bound, samples=samples, detects=detects)
     if not worst.passed:
-        return with_reason(result, expected, found, 0.0)
+        return with_reason(result, expected, actual, 0.0)
     if detects >= 1:
         return InstanceResult(instance, left_out=f"{samples:,} samples of them can show nothing")
     return result
@@ -239,14 +245,14 @@ def drawn_leaves(
         Broken: if the rule did what no rule may do.
         Refused: if it does not take such drafts.
     """
-    mine = SeededRng(seed)
-    given = SeededRng(seed + 1)
+    drafting_rng = SeededRng(seed)
+    deciding_rng = SeededRng(seed + 1)
     # How often a draft, the last token that stays, the next one.
     counts = torch.zeros(*drafts.target_probs.shape, dtype=torch.long)  # [S, K+1, V]
     for done in range(0, samples, CHUNK):
-        rows = mine.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
+        rows = drafting_rng.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
         for call in rows.split(1 if one_by_one else CHUNK):
-            outcome = (call, *decide(rule, drafts, call, given))
+            outcome = (call, *decide(rule, drafts, call, deciding_rng))
             counts.index_put_(outcome, torch.ones_like(call), accumulate=True)
     shares = (counts[counts > 0].double() / samples).tolist()
     outcomes = zip(counts.nonzero().tolist(), shares, strict=True)

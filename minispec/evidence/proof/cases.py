@@ -125,7 +125,7 @@ class Case:
         drafts = self.drafts_with
         shares = isinstance(self.target, EarlyExitGPT)
         target = self.target if drafts in ("tree", "medusa-tree") else model(self.target)
-        rules = {verify_greedy: backend.rules["greedy"], verify_rejection: backend.rules["rejection"]}
+        rules = {verify_greedy: backend.verifiers["greedy"], verify_rejection: backend.verifiers["rejection"]}
         return replace(
             self,
             name=f"{self.name}, {backend.name}",

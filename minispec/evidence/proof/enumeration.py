@@ -88,9 +88,7 @@ class EnumeratingRng(Lender):
                 picked.append(ids[choice])
         return torch.tensor(picked, device=probs.device)
 
-    def _rows(
-        self, probs: Tensor, place: Place | None
-    ) -> tuple[Sequence[int], list[Any], Sequence[bool]]:
+    def _rows(self, probs: Tensor, place: Place | None) -> tuple[Sequence[int], list[Any], Sequence[bool]]:
         """Returns for each entry which script it follows, its probabilities, and whether to decide it."""
         count = len(probs)
         scripts = len(self._scripts)
@@ -100,7 +98,7 @@ class EnumeratingRng(Lender):
         elif place is None and count != scripts:
             raise NotScripted(f"{count} decisions for {scripts} rows: name the rows, or ask for all of them")
         else:
-            script_ids = range(count) if place is None else place.prompt_ids.tolist()
+            script_ids = range(count) if place is None else place.plan.prompt_ids
         return script_ids, probs.double().tolist(), [True] * count if live is None else live.tolist()
 
     def _take(self, row: int, probabilities: list[float]) -> int:

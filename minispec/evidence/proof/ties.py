@@ -87,8 +87,8 @@ def logits_both_ways(
     The prompt is read at once both times, the new tokens so far one by one the second time.
     """
     device = target.device
-    many = target(torch.tensor([[*prompt, *more]], device=device))[0, -1]
-    cache = prefill(target, [prompt])
+    many = target.head(target.hidden(torch.tensor([[*prompt, *more]], device=device)))[0, -1]
+    cache, _ = prefill(target, [prompt])
     for token in [prompt[-1], *more]:
-        steps = target(torch.tensor([[token]], device=device), cache)[0, -1]
+        steps = target.head(target.hidden(torch.tensor([[token]], device=device), cache))[0, -1]
     return many, steps

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from minispec.core.loop import generate
 from minispec.core.model import LanguageModel
-
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
 from minispec.verifiers.coupled import KeyedRng

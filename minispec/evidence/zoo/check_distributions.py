@@ -46,9 +46,9 @@ def check_distribution(case: Case) -> str | None:
     return fault_of(case, speculative_distributions(case).distributions)
 
 
-def fault_of(case: Case, found: Sequence[Distribution]) -> str | None:
+def fault_of(case: Case, distributions: Sequence[Distribution]) -> str | None:
     """Says where distributions, one per prompt, are not those of the case's target."""
-    for prompt, got, want in zip(case.prompts, found, exact_distributions(case), strict=True):
+    for prompt, got, want in zip(case.prompts, distributions, exact_distributions(case), strict=True):
         after = f"after {list(prompt)}"
         if not abs(fsum(got.values()) - 1) <= EXACT:
             return f"{after} the branches' probabilities do not sum to 1: rows depend on each other"
@@ -116,9 +116,9 @@ def check_draft_distribution(case: Case) -> str | None:
     ]
     true = drafts_by_hand(case, [(text, before) for text, before, _ in reported])
     for text, before, q in reported:
-        if not equal(q, own := true[text, before]):
+        if not equal(q, want := true[text, before]):
             drafted = f" and {list(before)}, drafted," if before else ""
-            return f"after {list(text)}{drafted} it reports {rounded(q)}, not {rounded(own)}"
+            return f"after {list(text)}{drafted} it reports {rounded(q)}, not {rounded(want)}"
     return None
 
 
@@ -163,6 +163,6 @@ def check_rounding(case: Case) -> str | None:
     return None
 
 
-def equal(one: Sequence[float], other: Sequence[float]) -> bool:
+def equal(p: Sequence[float], q: Sequence[float]) -> bool:
     """Says whether two distributions are equal up to float64's rounding; never where there is a NaN."""
-    return len(one) == len(other) and all(abs(a - b) <= EXACT for a, b in zip(one, other, strict=True))
+    return len(p) == len(q) and all(abs(a - b) <= EXACT for a, b in zip(p, q, strict=True))

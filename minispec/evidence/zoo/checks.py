@@ -40,7 +40,7 @@ def check_like_transformers(case: Case) -> str | None:
     draft = Draft(torch.ones(n, 1, dtype=torch.long), q.expand(n, 1, -1))
     verdict = verify_rejection(draft, p.expand(n, 2, -1), SeededRng(0))
     if bool(verdict.accepted.any()):
-        return "the candidate that the target never says is accepted"
+        return "the candidate that the target never emits is accepted"
     off = float((verdict.token.bincount(minlength=5) / n - p).abs().sum() / 2)
     return f"what is emitted is off by {off:.3f}" if not off <= 0.03 else None
 

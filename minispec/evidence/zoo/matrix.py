@@ -1,4 +1,4 @@
-"""The kill matrix: what each bug does, and what each check says of it."""
+"""The kill matrix: what each bug does, and which check finds it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from minispec.evidence.zoo.mutation import Effect, Mutant
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check said of one case."""
+    """What came of one check of one case."""
 
     killed: bool  #: whether it found something wrong
     reason: str | None = None  #: what
@@ -28,7 +28,7 @@ class Damage:
     crash: str | None = None  #: the exception, if there was one
 
     def shows(self, effect: Effect) -> bool:
-        """Whether the case shows what the mutant is said to do."""
+        """Whether the case shows the effect that the mutant should have."""
         if self.crash or effect == "breaks":
             return True
         if effect == "biased":
@@ -67,7 +67,7 @@ class Specimen:
 
 @dataclass(frozen=True)
 class Zoo:
-    """All specimens, and what the checks said of the shipped code."""
+    """All specimens, and what came of the checks of the shipped code."""
 
     specimens: tuple[Specimen, ...]  #: one per mutant
     checks: tuple[Check, ...]  #: that were made
@@ -91,7 +91,7 @@ class Zoo:
 
     @property
     def false_alarms(self) -> list[str]:
-        """What was said against the shipped code: case, check and reason."""
+        """Where a check has killed the shipped code: case, check and reason."""
         return [
             f"{case}: {check}: {cell.reason}"
             for case, cells in self.unmutated.items()
@@ -112,14 +112,14 @@ class Zoo:
         """Returns everything as plain data."""
         mutants = [
             {
-                **one.mutant.to_json(),
-                "harm": one.harm,
-                "instance": one.instance,
-                "damage": vars(one.damage),
-                "cells": {name: vars(cell) for name, cell in one.cells.items()},
-                "killed_by": self.killers(one),
+                **specimen.mutant.to_json(),
+                "harm": specimen.harm,
+                "instance": specimen.instance,
+                "damage": vars(specimen.damage),
+                "cells": {name: vars(cell) for name, cell in specimen.cells.items()},
+                "killed_by": self.killers(specimen),
             }
-            for one in self.specimens
+            for specimen in self.specimens
         ]
         checks = []
         for check in self.checks:

@@ -6,12 +6,11 @@ object. So everything that refers to the function sees the bug, and nothing is c
 it would catch in the real thing.
 
 Code in C++ cannot be patched while it runs. There the place is replaced in a copy of the source, which is
-built like the shipped one, and kept; all models and rules that use the shipped library then call this one.
+built like the shipped one, and kept; all models and verifiers that use the shipped library then call this.
 
 Mutation testing goes back to DeMillo, Lipton and Sayward 1978, "Hints on test data selection".
 """
 
-from __future__ import annotations
 import __future__
 
 import ast
@@ -99,14 +98,14 @@ def planted(mutant: Mutant) -> Iterator[None]:
 
 
 def changes_of(mutant: Mutant) -> list[tuple[object, str, object]]:
-    """Returns what is given which attribute: a function another code, the libraries other functions."""
+    """Returns which attributes get what: a function another code, the libraries other functions."""
     function, _, faulty = patch_of(mutant)
     if function is not None:
         return [(function, "__code__", compiled(mutant, faulty))]
     changes: list[tuple[object, str, object]] = []
     for dtype in COMPUTES_IN:
         broken = vars(faulty_library(mutant, dtype))
-        # What the rules use and what a model made now will use: two, if the cache folder is another by now.
+        # What verifiers use and what a model made now will use: two, if the cache folder is another by now.
         live = {id(functions): functions for functions in (native_functions(dtype), load_native(dtype))}
         changes += [(functions, name, broken[name]) for functions in live.values() for name in broken]
     return changes
@@ -122,14 +121,14 @@ def faulty_library(mutant: Mutant, dtype: torch.dtype) -> SimpleNamespace:
 
 def code_run(work: Callable[[], object]) -> frozenset[CodeType]:
     """Does some work, and returns the code of all functions that were called for it."""
-    seen: set[CodeType] = set()
+    called: set[CodeType] = set()
     before = sys.getprofile()
-    sys.setprofile(lambda frame, event, _: seen.add(frame.f_code) if event == "call" else None)
+    sys.setprofile(lambda frame, event, _: called.add(frame.f_code) if event == "call" else None)
     try:
         work()
     finally:
         sys.setprofile(before)
-    return frozenset(seen)
+    return frozenset(called)
 
 
 def functions_at(place: str) -> list[FunctionType]:
@@ -148,15 +147,11 @@ def functions_at(place: str) -> list[FunctionType]:
     members: list[Any] = list(vars(found).values()) if isinstance(found, type) else [found]
     called: list[Any] = [member.fget if isinstance(member, property) else member for member in members]
     plain = [inspect.unwrap(member) for member in called]
-    functions = [member for member in plain if isinstance(member, FunctionType) and has_source(member)]
+    # What `dataclass` makes stands in no file.
+    functions = [f for f in plain if isinstance(f, FunctionType) and f.__code__.co_filename[0] != "<"]
     if not functions:
         raise ValueError(f"there is no function {place}")
     return functions
-
-
-def has_source(function: FunctionType) -> bool:
-    """Whether it stands in a file; what `dataclass` makes does not."""
-    return not function.__code__.co_filename.startswith("<")
 
 
 def patch_of(mutant: Mutant) -> Patch:
@@ -190,7 +185,7 @@ def compiled(mutant: Mutant, source: str) -> CodeType:
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list = []  # the live function stays inside its decorators
     flags = __future__.annotations.compiler_flag
-    module = compile(tree, f"<mutant {mutant.name}>", "exec", flags=flags, dont_inherit=True)
+    module = compile(tree, f"<mutant {mutant.name}>", "exec", flags=flags)
     (code,) = (item for item in module.co_consts if isinstance(item, CodeType))
     return code
 

@@ -37,10 +37,10 @@ from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.evidence.zoo.mutation import Mutant, code_run, patch_of, planted
 from minispec.native.decisions import NativeRng
-from minispec.native.library import lacking
+from minispec.native.library import why_missing
 
 SAMPLES = 10_000  # rows per prompt, where damage cannot be enumerated
-AT_ONCE = 2_500  # rows of a batch in C++
+NATIVE_ROWS = 2_500  # of a batch in C++
 MOST_BRANCHES = 200  # where rows influence each other, batches are enumerated one branch at a time
 FALSE_ALARM = 1e-9  # of each sampled damage
 GENERATOR = "minispec.core.rng:SeededRng"  # an enumeration brings its own rng, and does not meet its bugs
@@ -62,34 +62,31 @@ def zoo(
     if not cases:
         raise ValueError("there is no case to try; give at least one")
     in_cpp = sum(mutant.is_native for mutant in mutants)
-    reason = lacking() if in_cpp else None
-    left_out = f"{in_cpp} mutants: {reason}" if reason else None
-    if left_out is not None:
+    left_out = None
+    if in_cpp and (reason := why_missing()):
+        left_out = f"{in_cpp} mutants: {reason}"
         mutants = [mutant for mutant in mutants if not mutant.is_native]
         checks = [check for check in checks if not check.native]
+    others = {check: answer(check, cases[0]) for check in checks if not check.ours}  # they look at no case
+    code_of = {check: code_run(partial(answer, check, cases[0])) for check in others}
     unmutated = {}
-    theirs = {check: answer(check, cases[0]) for check in checks if not check.ours}  # they look at no case
-    reached = {check: code_run(partial(answer, check, cases[0])) for check in theirs}
     for case in cases:
         tell(f"the shipped code: {case.name}")
-        unmutated[case.name] = {check.name: theirs.get(check) or answer(check, case) for check in checks}
-    called = {case: code_run(partial(speculative_distributions, case)) for case in cases}
-
-    def met(mutant: Mutant) -> Sequence[Case]:
-        """Returns the cases that come to a mutant; all of them, if only a check does."""
-        if mutant.is_native:  # table models meet the decisions only
-            decides = mutant.path.endswith("decisions.h")
-            return [case for case in cases if decides or isinstance(case.target, GPT)]
-        function = patch_of(mutant).function
-        return [case for case in cases if function is not None and function.__code__ in called[case]] or cases
-
+        unmutated[case.name] = {check.name: others.get(check) or answer(check, case) for check in checks}
+    code_of_case = {case: code_run(partial(speculative_distributions, case)) for case in cases}
     specimens = []
     for mutant in mutants:
         tell(mutant.name)
         function = patch_of(mutant).function
-        code = None if function is None else function.__code__
-        same = {check: answered for check, answered in theirs.items() if code not in reached[check]}
-        specimens.append(examine(mutant, met(mutant), checks, seed, same))
+        if function is None:
+            same = others
+            in_tables = mutant.path.endswith("decisions.h")  # table models come to the decisions only
+            meeting = [case for case in cases if in_tables or isinstance(case.target, GPT)]
+        else:
+            code = function.__code__
+            same = {check: result for check, result in others.items() if code not in code_of[check]}
+            meeting = [case for case in cases if code in code_of_case[case]]
+        specimens.append(examine(mutant, meeting or cases, checks, seed, same))  # or only a check meets it
     return Zoo(tuple(specimens), tuple(checks), unmutated, perf_counter() - started, left_out)
 
 
@@ -102,14 +99,14 @@ def examine(
 ) -> Specimen:
     """Finds the smallest case that shows a mutant and on which a check of ours kills it.
 
-    Where no case shows what the mutant is said to do, the first one on which it is killed will do. Checks
-    that do not come to it say the `same` as of the shipped code.
+    Where no case shows the effect that the mutant should have, the first one on which it is killed will do.
+    Checks that do not come to it have the `same` results as for the shipped code.
     """
     for must_show in (True, False):
         for case in cases:
             if mutant.crosses_rows and branches_together(case) > MOST_BRANCHES:
                 continue
-            exact, shipped = sound(case, mutant.crosses_rows)
+            exact, shipped = references(case, mutant.crosses_rows)
             with planted(mutant):
                 damage = damage_of(mutant, case, seed, exact, shipped)
                 if must_show and not damage.shows(mutant.effect):
@@ -127,7 +124,7 @@ def branches_together(case: Case) -> int:
 
 
 @cache
-def sound(case: Case, together: bool) -> tuple[list[Distribution], Enumerated]:
+def references(case: Case, together: bool) -> tuple[list[Distribution], Enumerated]:
     """Returns the right distributions, and what the shipped loop does; not for a planted bug to see."""
     return exact_distributions(case), speculative_distributions(case, together)
 
@@ -150,33 +147,33 @@ def damage_of(
     the core, branch by branch, and ends at the first difference.
     """
     sampled = mutant.effect == "biased" and (mutant.is_native or mutant.function.startswith(GENERATOR))
-    found = shipped
+    mutated = shipped
     distances = [0.0]
     try:
         if sampled:
-            given = Experiment(case, SAMPLES, rng=SeededRng)
+            experiment = Experiment(case, SAMPLES, rng=SeededRng)
             if mutant.is_native:
-                given = Experiment(on_native(case), SAMPLES, AT_ONCE, rng=NativeRng)
+                experiment = Experiment(on_native(case), SAMPLES, NATIVE_ROWS, rng=NativeRng)
             pairs = zip(case.prompts, exact, strict=True)
-            distances = [sampled_distance(given, prompt, want, seed) for prompt, want in pairs]
+            distances = [sampled_distance(experiment, prompt, want, seed) for prompt, want in pairs]
         elif not mutant.is_native:
-            found = speculative_distributions(case, mutant.crosses_rows)
-            distances = list(map(total_variation, found.distributions, exact))
+            mutated = speculative_distributions(case, mutant.crosses_rows)
+            distances = list(map(total_variation, mutated.distributions, exact))
     except Exception as error:  # a bug may do anything
         unknown = (shipped.acceptance, None), (shipped.tokens_per_call, None)
         return Damage(None, True, *unknown, crash=one_line(error))
     worst = max(distances)
-    speed = (shipped.acceptance, found.acceptance), (shipped.tokens_per_call, found.tokens_per_call)
+    speed = (shipped.acceptance, mutated.acceptance), (shipped.tokens_per_call, mutated.tokens_per_call)
     return Damage(worst if not worst <= EXACT else 0.0, not sampled, *speed)
 
 
-def sampled_distance(given: Experiment, prompt: Text, exact: Distribution, seed: int) -> float:
+def sampled_distance(experiment: Experiment, prompt: Text, exact: Distribution, seed: int) -> float:
     """Returns the total variation between samples and what is right; 0 where the samples could be right.
 
     Rows of one batch are the samples. For right samples the result is above 0 with a probability of 1e-9 at
     most; a distribution that is off by 0.1 is seen almost surely (see `check_sample`).
     """
-    counts = replace(given, case=replace(given.case, prompts=(prompt,))).draw(seed)
+    counts = replace(experiment, case=replace(experiment.case, prompts=(prompt,))).draw(seed)
     wanted = {tokens: p for (tokens, _), p in exact.items()}
-    test = check_sample(given.case.name, counts, wanted, FALSE_ALARM)
+    test = check_sample(experiment.case.name, counts, wanted, FALSE_ALARM)
     return 0.0 if test.passed else test.distance

@@ -29,7 +29,7 @@ template <class T>
 Int make_distributions(const T* logits, Int rows, Int vocab, double temperature, T* dists) {
     Memory<T> dist = memory<T>(padded<T>(vocab));
     for (Int row = 0; row < rows; ++row, logits += vocab, dists += vocab) {
-        if (!sound(logits, vocab)) return 0;
+        if (!can_be_distribution(logits, vocab)) return 0;
         std::copy_n(logits, vocab, dist.get());
         make_distribution(dist.get(), vocab, temperature);
         std::copy_n(dist.get(), vocab, dists);
@@ -101,7 +101,7 @@ inline bool are_ids(const Int* ids, Int count, Int vocab) {
 }
 
 // Whether each row of tokens [rows, k] has lengths[b] real ones, and these are below `vocab`.
-inline bool proper(const Int* tokens, const Int* lengths, Int rows, Int k, Int vocab) {
+inline bool can_be_draft(const Int* tokens, const Int* lengths, Int rows, Int k, Int vocab) {
     for (Int row = 0; row < rows; ++row, tokens += k)
         if (lengths[row] < 0 || lengths[row] > k || !are_ids(tokens, lengths[row], vocab)) return false;
     return true;
@@ -110,7 +110,7 @@ inline bool proper(const Int* tokens, const Int* lengths, Int rows, Int k, Int v
 // Greedy verification (Leviathan et al. 2023, section 2.2): keeps drafted tokens while they are p's largest.
 template <class T>
 Int agree(const T* p, const Int* tokens, const Int* lengths, Int rows, Int k, Int vocab, Int* accepted, Int* token) {
-    if (!proper(tokens, lengths, rows, k, vocab)) return -1;
+    if (!can_be_draft(tokens, lengths, rows, k, vocab)) return -1;
     if (!are_distributions(p, rows, k + 1, lengths, 1, vocab)) return -2;
     for (Int row = 0; row < rows; ++row, p += (k + 1) * vocab, tokens += k) {
         for (accepted[row] = 0;; ++accepted[row]) {
@@ -126,10 +126,10 @@ Int agree(const T* p, const Int* tokens, const Int* lengths, Int rows, Int k, In
 template <class T>
 Int choose_after(const T* p, const T* q, bool rejected, Int vocab, const double*& next) {
     if (!rejected) return choose(p, vocab, next);
-    std::vector<double> left(vocab);
-    for (Int id = 0; id < vocab; ++id) left[id] = std::max(double(p[id]) - double(q[id]), 0.0);
-    const bool any = *std::max_element(left.begin(), left.end()) > 0;  // no: p = q but for rounding, and p is the limit
-    return any ? choose(left.data(), vocab, next) : choose(p, vocab, next);
+    std::vector<double> residual(vocab);
+    for (Int id = 0; id < vocab; ++id) residual[id] = std::max(double(p[id]) - double(q[id]), 0.0);
+    const bool any = *std::max_element(residual.begin(), residual.end()) > 0;  // no: p = q but for rounding, and p is the limit
+    return any ? choose(residual.data(), vocab, next) : choose(p, vocab, next);
 }
 
 // Rejection verification (Leviathan et al. 2023, algorithm 1) of tokens [rows, k], of which lengths[b] count, by
@@ -139,7 +139,7 @@ Int choose_after(const T* p, const T* q, bool rejected, Int vocab, const double*
 template <class T>
 Int reject(const T* p, const T* q, const Int* tokens, const Int* lengths, const Int* budgets, Int rows,
            Int k, Int vocab, const double* numbers, Int* accepted, Int* token) {
-    if (!proper(tokens, lengths, rows, k, vocab)) return -1;
+    if (!can_be_draft(tokens, lengths, rows, k, vocab)) return -1;
     if (!are_distributions(p, rows, k + 1, lengths, 1, vocab)) return -2;
     if (!are_distributions(q, rows, k, lengths, 0, vocab)) return -2;
     const double* next = numbers;

@@ -11,8 +11,8 @@
 namespace {
 
 struct Sizes {
-    Int vocab, layers, width, heads, kv_heads, head_dim, ffn, capacity, groups, slots, deep;
-    double little;  // what a norm adds to the sum of squares
+    Int vocab, layers, width, heads, kv_heads, head_dim, ffn, capacity, groups, slots, padded_head;
+    double norm_eps;  // what a norm adds to the sum of squares
 };
 
 template <class T, class W>
@@ -47,9 +47,9 @@ struct Workspace {
     Int m, tokens, threads, each = threads * tokens * s.groups;
     Int D = padded<T>(s.width), Q = padded<T>((s.heads + 2 * s.kv_heads) * s.head_dim);
     Int S = padded<T>(s.heads * s.head_dim), F = padded<T>(s.ffn);
-    Memory<T> x = memory<T>(m * D), qkv = memory<T>(m * Q), seen = memory<T>(m * S), gates = memory<T>(m * 2 * F);
+    Memory<T> x = memory<T>(m * D), qkv = memory<T>(m * Q), attended = memory<T>(m * S), gates = memory<T>(m * 2 * F);
     Memory<T> normed = memory<T>(threads * m * D), query = memory<T>(each * s.head_dim);
-    Memory<T> scores = memory<T>(each * s.slots), found = memory<T>(each * s.deep);
+    Memory<T> scores = memory<T>(each * s.slots), mixed = memory<T>(each * s.padded_head);
 
     // Without it, some compilers lose the first members where memory for a later one is refused.
     Workspace(const Sizes& s, Int m, Int tokens, Int threads) : s(s), m(m), tokens(tokens), threads(threads) {}
@@ -61,14 +61,14 @@ void norm(const Sizes& s, const T* x, const std::vector<T>& gain, T* to, Int m, 
     for (Int i = 0; i < m; ++i, x += D, to += D) {
         typename Lanes<T>::Vector sums = {};
         for (Int d = 0; d < D; d += Lanes<T>::count) sums += load<T>(x + d) * load<T>(x + d);
-        const T scale = 1 / std::sqrt(across<T>(sums, plus) + static_cast<T>(s.little));
+        const T scale = 1 / std::sqrt(across<T>(sums, plus) + static_cast<T>(s.norm_eps));
         for (Int d = 0; d < s.width; ++d) to[d] = x[d] * scale * gain[d];
     }
 }
 
-// Turns pairs of neighbours by the position's angles (Su et al. 2021, equation 15).
+// Rotates pairs of neighbours by the position's angles (Su et al. 2021, equation 15).
 template <class T, class W>
-void turn(const Model<T, W>& model, T* head, Int position, T* to, Int step) {
+void rotate(const Model<T, W>& model, T* head, Int position, T* to, Int step) {
     const Int half = model.s.head_dim / 2;
     const T *cos = model.cos.data() + position * half, *sin = model.sin.data() + position * half;
     for (Int i = 0; i < half; ++i) {
@@ -78,9 +78,9 @@ void turn(const Model<T, W>& model, T* head, Int position, T* to, Int step) {
     }
 }
 
-// How many numbers a cache holds for one layer, row and key head: keys [head_dim, slots], then values [slots, deep].
+// How many numbers a cache holds for one layer, row and key head: keys [head_dim, slots], then values [slots, padded_head].
 // Keys lie across, so that the scores of neighbouring slots are computed together.
-inline Int cache_numbers(const Sizes& s) { return s.slots * (s.head_dim + s.deep); }
+inline Int cache_numbers(const Sizes& s) { return s.slots * (s.head_dim + s.padded_head); }
 
 // Lets n tokens of one row, which follow `start` others, look at themselves and what came before, in one key head.
 template <class T, class W>
@@ -88,15 +88,15 @@ void attend(const Model<T, W>& model, Workspace<T>& work, Int thread, Int first,
     const Sizes& s = model.s;
     const Int each = work.tokens * s.groups;
     T *query = work.query.get() + thread * each * s.head_dim, *scores = work.scores.get() + thread * each * s.slots;
-    T* found = work.found.get() + thread * each * s.deep;
+    T* mixed = work.mixed.get() + thread * each * s.padded_head;
     const Int end = start + n, rows = n * s.groups, key = (s.heads + head) * s.head_dim;
     T* values = keys + s.head_dim * s.slots;
     for (Int i = 0; i < n; ++i) {
         T* token = work.qkv.get() + (first + i) * work.Q;
-        turn(model, token + key, start + i, keys + start + i, s.slots);
-        std::copy_n(token + key + s.kv_heads * s.head_dim, s.head_dim, values + (start + i) * s.deep);
+        rotate(model, token + key, start + i, keys + start + i, s.slots);
+        std::copy_n(token + key + s.kv_heads * s.head_dim, s.head_dim, values + (start + i) * s.padded_head);
         for (Int g = 0; g < s.groups; ++g)  // heads that share keys are further rows of queries
-            turn(model, token + (head * s.groups + g) * s.head_dim, start + i,
+            rotate(model, token + (head * s.groups + g) * s.head_dim, start + i,
                  query + (i * s.groups + g) * s.head_dim, 1);
     }
     const T sharpness = 1 / std::sqrt(static_cast<T>(s.head_dim));
@@ -106,10 +106,10 @@ void attend(const Model<T, W>& model, Workspace<T>& work, Int thread, Int first,
         softmax<T>(scores + row * s.slots, visible, sharpness);
         std::fill(scores + row * s.slots + visible, scores + row * s.slots + padded<T>(end), T(0));
     }
-    multiply(scores, s.slots, rows, Matrix<T>{values, end, s.head_dim, s.deep, 1}, found, s.deep);
+    multiply(scores, s.slots, rows, Matrix<T>{values, end, s.head_dim, s.padded_head, 1}, mixed, s.padded_head);
     for (Int row = 0; row < rows; ++row)
-        std::copy_n(found + row * s.deep, s.head_dim,
-                    work.seen.get() + (first + row / s.groups) * work.S +
+        std::copy_n(mixed + row * s.padded_head, s.head_dim,
+                    work.attended.get() + (first + row / s.groups) * work.S +
                         (head * s.groups + row % s.groups) * s.head_dim);
 }
 
@@ -149,7 +149,7 @@ void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const I
                    cache + (l * heads + i) * cache_numbers(s), head);
         }
         share.wait();
-        multiply<T, W>(work.seen.get(), work.S, m, layer.out, x, D, true, share);
+        multiply<T, W>(work.attended.get(), work.S, m, layer.out, x, D, true, share);
         share.wait();
         norm(s, x, layer.mlp_gain, normed, m, D);
         multiply<T, W>(normed, D, m, layer.gate, gates, 2 * F, false, share);

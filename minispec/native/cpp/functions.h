@@ -19,8 +19,8 @@ Lanes<float>::Vector exponential(Lanes<float>::Vector x) {
     typedef std::int32_t Whole __attribute__((vector_size(BYTES)));
     typedef Lanes<float>::Vector Vector;
     const Vector low = Vector{} - 87.0f, high = Vector{} + 88.0f;
-    const auto nothing = x < low;  // too small for this type
-    x = x > high ? high : nothing ? low : x;
+    const auto underflows = x < low;  // too small for this type
+    x = x > high ? high : underflows ? low : x;
     const float shift = 12582912.0f;  // 1.5 · 2^23: above it there are no bits for a fraction
     const Vector n = (x * 1.44269504f + shift) - shift;
     const Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
@@ -29,7 +29,7 @@ Lanes<float>::Vector exponential(Lanes<float>::Vector x) {
     const Whole power = (__builtin_convertvector(n, Whole) + 127) << 23;
     Vector scale;
     std::memcpy(&scale, &power, BYTES);
-    return nothing ? Vector{} : sum * scale;
+    return underflows ? Vector{} : sum * scale;
 }
 
 // Turns `count` scores into a distribution, in place; what comes after them, up to whole vectors, becomes 0. They are
@@ -43,9 +43,9 @@ void softmax(T* scores, Int count, T sharpness) {
     for (Int i = lanes; i < end; i += lanes) highest = larger(load<T>(scores + i), highest);
     const T most = across<T>(highest, larger);
     for (Int i = 0; i < end; i += lanes) {
-        const Vector risen = exponential((load<T>(scores + i) - most) * sharpness);
-        sums += risen;
-        std::memcpy(scores + i, &risen, BYTES);
+        const Vector powers = exponential((load<T>(scores + i) - most) * sharpness);
+        sums += powers;
+        std::memcpy(scores + i, &powers, BYTES);
     }
     const T scale = 1 / across<T>(sums, plus);
     for (Int i = 0; i < end; i += lanes) {
@@ -70,7 +70,7 @@ Int largest(const T* numbers, Int count) {
 
 // Whether logits can be made a distribution: none of them is NaN or plus infinity, and not all are minus infinity.
 template <class T>
-bool sound(const T* logits, Int vocab) {
+bool can_be_distribution(const T* logits, Int vocab) {
     const T most = std::numeric_limits<T>::infinity();
     Int some = 0, wrong = 0;
     for (Int id = 0; id < vocab; ++id) some |= logits[id] > -most, wrong |= !(logits[id] < most);

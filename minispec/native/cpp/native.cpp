@@ -28,11 +28,11 @@ Int draft(const Model<T, W>& model, Int threads, Int* tokens, Int rows, Int* sta
         for (Int row = 0; row < rows; ++row) {
             if (exit) std::copy_n(work.x.get() + row * work.D, D, streams + (row * steps + i) * D);
             if (i == k) continue;
-            T* own = dist.get() + row * wide;
-            if (!sound(own, V)) return -1;
-            make_distribution(own, V, temperature);
-            tokens[row] = drawn[row * k + i] = i < budgets[row] ? choose(own, V, next) : 0;
-            std::copy_n(own, V, dists + (row * k + i) * V);
+            T* row_dist = dist.get() + row * wide;
+            if (!can_be_distribution(row_dist, V)) return -1;
+            make_distribution(row_dist, V, temperature);
+            tokens[row] = drawn[row * k + i] = i < budgets[row] ? choose(row_dist, V, next) : 0;
+            std::copy_n(row_dist, V, dists + (row * k + i) * V);
             ++starts[row];
         }
     }
@@ -42,11 +42,11 @@ Int draft(const Model<T, W>& model, Int threads, Int* tokens, Int rows, Int* sta
 // Packs weights as `packed_weights` lists them: matrices [in, out] are of W, all others of T. The matrices' columns are
 // cut into parts, so that as many threads can share a product.
 template <class T, class W>
-Model<T, W>* packed(const Int* sizes, double little, Int parts, const void* const* weights) {
+Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* const* weights) {
     auto model = std::make_unique<Model<T, W>>();
     Sizes& s = model->s;
     s = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[3] / sizes[4],
-         padded<T>(sizes[7]), padded<T>(sizes[5]), little};
+         padded<T>(sizes[7]), padded<T>(sizes[5]), norm_eps};
     const void* const* next = weights;
     const auto matrix = [&](Int depth, Int columns) {
         return panels<T>(static_cast<const W*>(*next++), depth, columns, parts);
@@ -56,10 +56,10 @@ Model<T, W>* packed(const Int* sizes, double little, Int parts, const void* cons
         return std::vector<T>(from, from + count);
     };
     model->embedding = vector(s.vocab * s.width);
-    const Int seen = s.heads * s.head_dim, qkv = seen + 2 * s.kv_heads * s.head_dim;
+    const Int query_width = s.heads * s.head_dim, qkv = query_width + 2 * s.kv_heads * s.head_dim;
     for (Int l = 0; l < s.layers; ++l) {
         Layer<T, W> layer;
-        layer.qkv = matrix(s.width, qkv), layer.out = matrix(seen, s.width);
+        layer.qkv = matrix(s.width, qkv), layer.out = matrix(query_width, s.width);
         layer.gate = matrix(s.width, s.ffn), layer.up = matrix(s.width, s.ffn), layer.down = matrix(s.ffn, s.width);
         layer.attention_gain = vector(s.width), layer.mlp_gain = vector(s.width);
         model->layers.push_back(std::move(layer));
@@ -74,8 +74,8 @@ Model<T, W>* packed(const Int* sizes, double little, Int parts, const void* cons
 template <class T, class W>
 Exit<T, W>* exit_of(Int layers, Int width, const W* proj, const T* gain) {
     Weights<W> matrix = panels<T>(proj, width, width, 1);
-    std::vector<T> own(gain, gain + width);
-    return new Exit<T, W>{layers, std::move(matrix), std::move(own)};
+    std::vector<T> gains(gain, gain + width);
+    return new Exit<T, W>{layers, std::move(matrix), std::move(gains)};
 }
 
 // What a forward returns of each token: the stream that the first layers leave, or what the head reads; D numbers.

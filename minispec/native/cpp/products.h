@@ -44,24 +44,24 @@ void each_panel(Int vectors, Int parts, Int from, Int to, Visit visit) {
 
 // How many rows of weights W lie side by side in a vector of numbers T.
 template <class T, class W>
-constexpr int DEEP = sizeof(T) / sizeof(W);
+constexpr int STACKED = sizeof(T) / sizeof(W);
 
 // A depth, up to a whole number of such rows.
 template <class T, class W>
-constexpr Int deep(Int depth) { return (depth + DEEP<T, W> - 1) / DEEP<T, W> * DEEP<T, W>; }
+constexpr Int stacked_depth(Int depth) { return (depth + STACKED<T, W> - 1) / STACKED<T, W> * STACKED<T, W>; }
 
 // c[HEIGHT, WIDTH vectors] (+)= a[HEIGHT, depth] · b[depth, WIDTH vectors]. The sums stay in registers.
 template <class T, class W, int HEIGHT, int WIDTH>
 void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_row, bool add) {
     typename Lanes<T>::Vector sum[HEIGHT][WIDTH] = {};
-    for (Int k = 0; k < depth; k += DEEP<T, W>, b += b_row) {
+    for (Int k = 0; k < depth; k += STACKED<T, W>, b += b_row) {
         typename Lanes<T>::Vector rows[WIDTH];
         for (int j = 0; j < WIDTH; ++j) {
             rows[j] = load<T>(b + j * Lanes<W>::count);
             __builtin_prefetch(b + SOON * b_row + j * Lanes<W>::count);
             __builtin_prefetch(b + LATER * b_row + j * Lanes<W>::count, 0, 2);
         }
-        for (int d = 0; d < DEEP<T, W>; ++d) {
+        for (int d = 0; d < STACKED<T, W>; ++d) {
             typename Lanes<T>::Vector weight[WIDTH];
             for (int j = 0; j < WIDTH; ++j) weight[j] = row_of<T, W>(rows[j], d);
             for (int i = 0; i < HEIGHT; ++i)
@@ -97,7 +97,7 @@ void multiply(const T* a, Int a_row, Int rows, const Matrix<W>& b, T* c, Int c_r
     const Int lanes = Lanes<T>::count, vectors = padded<T>(b.columns) / lanes;
     const Int from = cut(b.parts, share.count, share.index), to = cut(b.parts, share.count, share.index + 1);
     each_panel(vectors, b.parts, from, to, [&](Int first, Int width) {
-        const W* panel = b.data + first * lanes * (b.stride ? 1 : deep<T, W>(b.depth));
+        const W* panel = b.data + first * lanes * (b.stride ? 1 : stacked_depth<T, W>(b.depth));
         const Int b_row = b.stride ? b.stride : width * Lanes<W>::count;
         for (Int row = 0, height; row < rows; row += height) {
             const Int tiles = (rows - row + HIGH - 1) / HIGH;
@@ -112,11 +112,11 @@ void multiply(const T* a, Int a_row, Int rows, const Matrix<W>& b, T* c, Int c_r
 template <class T, class W>
 Weights<W> panels(const W* from, Int depth, Int columns, Int parts) {
     const Int lanes = Lanes<T>::count, all = padded<T>(columns);
-    Weights<W> made{memory<W>(deep<T, W>(depth) * all), depth, columns, std::min(parts, all / lanes)};
+    Weights<W> made{memory<W>(stacked_depth<T, W>(depth) * all), depth, columns, std::min(parts, all / lanes)};
     each_panel(all / lanes, made.parts, 0, made.parts, [&](Int first, Int width) {
-        W* to = made.memory.get() + first * lanes * deep<T, W>(depth);
+        W* to = made.memory.get() + first * lanes * stacked_depth<T, W>(depth);
         const Int real = std::min(width * lanes, columns - first * lanes);
-        constexpr Int D = DEEP<T, W>;
+        constexpr Int D = STACKED<T, W>;
         for (Int k = 0; k < depth; ++k)
             for (Int i = 0; i < real; ++i)
                 to[(k / D * width * lanes + i) * D + k % D] = from[k * columns + first * lanes + i];

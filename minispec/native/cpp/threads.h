@@ -26,17 +26,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Clock::duration PATIENCE = std::chrono::milliseconds(1);  // the longest that a thread spins
 
-// Looks until `done()`, or until it is too late. Returns whether it was done.
+// Spins until `done()`, or until it is too late. Returns whether it was done.
 template <class Done>
-bool look(Done done, Clock::time_point late = Clock::time_point::max()) {
-    for (Int looks = 1; !done(); ++looks) {
+bool spin(Done done, Clock::time_point late = Clock::time_point::max()) {
+    for (Int turns = 1; !done(); ++turns) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)
         asm volatile("yield");
 #endif
-        if (looks % 32 == 0 && Clock::now() > late) return done();
-        if (looks > 10000) std::this_thread::yield();  // another program may have the other's core
+        if (turns % 32 == 0 && Clock::now() > late) return done();
+        if (turns > 10000) std::this_thread::yield();  // another program may have the other's core
     }
     return true;
 }
@@ -50,7 +50,7 @@ class Barrier {
     void wait(Int count) {
         const Int before = passed.load();
         if (here.fetch_add(1) + 1 < count) {
-            look([&] { return passed.load() != before; });
+            spin([&] { return passed.load() != before; });
         } else {
             here.store(0);
             passed.store(before + 1);
@@ -73,26 +73,26 @@ class Team {
     static constexpr Int MOST = 63;  // threads
     // Each of these is 64 times the number of a forward and a count of threads, so that both change at once: how many
     // are wanted, how many have joined (MOST: nobody may any more), with how many it has begun.
-    std::atomic<Int> wanted{0}, joined{0}, begun{0};
+    std::atomic<Int> wanted{0}, joined{0}, sharing{0};
     std::mutex busy, sleeping;
     std::condition_variable wake;
-    std::atomic<Clock::rep> took{0};  // the last forward
+    std::atomic<Clock::rep> last_forward{0};  // how long the last ones took, the longest of them
     void (*work)(void*, Share) = nullptr;
-    void* about = nullptr;
+    void* callable = nullptr;
     Barrier barrier;
-    Int made = 1;  // threads, the caller of `run` included
+    Int thread_count = 1;  // threads, the caller of `run` included
 
     Clock::time_point after(Clock::rep wait) const { return Clock::now() + std::min(Clock::duration(wait), PATIENCE); }
 
     // What a thread does: it takes part in one forward after the other.
-    void serve(Int seen) {
-        for (;; join(seen)) {
-            const auto more = [&] { return wanted.load() != seen; };
-            if (!look(more, after(took))) {
+    void serve(Int last_wanted) {
+        for (;; join(last_wanted)) {
+            const auto more = [&] { return wanted.load() != last_wanted; };
+            if (!spin(more, after(last_forward))) {
                 std::unique_lock<std::mutex> lock(sleeping);
                 wake.wait(lock, more);
             }
-            seen = wanted.load();
+            last_wanted = wanted.load();
         }
     }
 
@@ -101,9 +101,9 @@ class Team {
         Int now = joined.load();
         while (now / 64 == forward / 64 && now % 64 < forward % 64) {
             if (!joined.compare_exchange_weak(now, now + 1)) continue;
-            look([&] { return begun.load() / 64 == forward / 64; });
-            const Share share{now % 64, begun.load() % 64, &barrier};
-            work(about, share);
+            spin([&] { return sharing.load() / 64 == forward / 64; });
+            const Share share{now % 64, sharing.load() % 64, &barrier};
+            work(callable, share);
             return share.wait();
         }
     }
@@ -111,7 +111,8 @@ class Team {
     // Invites threads to a forward, and waits for them for a part of the time that it will take; returns how many came.
     Int invite(Int count) {
         try {
-            for (; made < count; ++made) std::thread([this, seen = wanted.load()] { serve(seen); }).detach();
+            for (; thread_count < count; ++thread_count)
+                std::thread([this, last = wanted.load()] { serve(last); }).detach();
         } catch (const std::exception&) {  // the system has no more, or no memory for it: those that there are do
         }
         const Int forward = (wanted.load() / 64 + 1) * 64;
@@ -121,14 +122,14 @@ class Team {
             wanted.store(forward + count);
         }
         wake.notify_all();
-        look([&] { return joined.load() == forward + count; }, after(took / 8));
-        begun.store(joined.exchange(forward + MOST));
-        return begun.load() % 64;
+        spin([&] { return joined.load() == forward + count; }, after(last_forward / 8));
+        sharing.store(joined.exchange(forward + MOST));
+        return sharing.load() % 64;
     }
 
   public:
     static Team& get() {
-        // Not destroyed at the end of the process, when threads may still look.
+        // Not destroyed at the end of the process, when threads may still spin.
         alignas(Team) static unsigned char place[sizeof(Team)];
         static Team* team = new (place) Team;
 #if !defined(_WIN32)
@@ -149,11 +150,12 @@ class Team {
         if (count <= 1 || !lock.try_lock()) return share_of(Share{});
         const auto started = Clock::now();
         work = [](void* call, Share share) { (*static_cast<Call*>(call))(share); };
-        about = &share_of;
-        const Share own{0, invite(std::min(count, MOST - 1)), &barrier};
-        share_of(own);
-        own.wait();
-        took = (Clock::now() - started).count();
+        callable = &share_of;
+        const Share caller{0, invite(std::min(count, MOST - 1)), &barrier};
+        share_of(caller);
+        caller.wait();
+        // What is short, as a head alone, does not send the others to sleep before the next forward.
+        last_forward = std::max((Clock::now() - started).count(), last_forward * 7 / 8);
     }
 };
 

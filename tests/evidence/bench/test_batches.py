@@ -20,8 +20,8 @@ def exact(pair):
 @pytest.fixture
 def bench(exact, tiny):
     best = {"path": "torch", "threads": 1}
-    found = {"target-only": {"baseline": best, "speculative": best}}
-    return BenchRun(exact, tiny, group(exact, tiny), found=found)
+    results = {"target-only": {"baseline": best, "speculative": best}}
+    return BenchRun(exact, tiny, group(exact, tiny), results=results)
 
 
 @pytest.mark.parametrize("refill", [False, True])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from minispec import ModelDrafter, load_pair, record
-from minispec.core.records import Draft, Verdict
+from minispec.core.records import Draft, Round, Verdict
 from minispec.evidence.bench import drafters
 from minispec.evidence.bench.drafters import benches, bytes_held, made_of, predict, seconds_of_round
 from minispec.evidence.bench.interleaved import Run, Setting, by_position, positions_of
@@ -15,6 +15,8 @@ from minispec.evidence.bench.section import BenchRun
 from minispec.io.trace import Statistics
 from minispec.native.backend import on_backend
 from minispec.native.drafters import DRAFTERS
+
+NO_STATES = torch.zeros(1, 0, 16)
 
 
 def called(pair, name):
@@ -52,9 +54,9 @@ def test_other_pairs_come_with_the_first_only(pair, tiny, monkeypatch):
     found = []
     lack = {}
     for name in ("tiny", "stories"):
-        bench = BenchRun(called(pair, name), tiny, None, found={"target-only": "own"})
-        found.append([(one.pair.name, one.found["target-only"]) for one in benches(bench, lack)])
-        assert bench.found == {"target-only": "own"}
+        bench = BenchRun(called(pair, name), tiny, None, results={"target-only": "own"})
+        found.append([(one.pair.name, one.results["target-only"]) for one in benches(bench, lack)])
+        assert bench.results == {"target-only": "own"}
     assert found == [[("tiny", "own")], [("stories", "own"), ("python", {"of": "python"})]]
     assert lack == {"english": "there is no such pair"}
 
@@ -63,7 +65,7 @@ def test_the_target_alone_runs_beside_each_drafter(pair, tiny):
     """On the drafter's backend, with the threads that suit the target there."""
     rates = [("torch", 1, 5.0), ("torch", 2, 7.0), ("native", 1, 9.0), ("native", 2, 8.0)]
     rows = [{"path": path, "threads": threads, "target_only": rate} for path, threads, rate in rates]
-    bench = BenchRun(pair, tiny, None, found={"target-only": {"rows": rows}})
+    bench = BenchRun(pair, tiny, None, results={"target-only": {"rows": rows}})
     drafted = Setting(on_backend(pair, "torch"), 4, "rejection", 0.5, 1, "ngram, torch", object())
     alone = drafters.alone_beside(bench, drafted)
     assert (alone.k, alone.verifier, alone.temperature, alone.threads) == (0, "rejection", 0.5, 2)
@@ -97,7 +99,7 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
     except ValueError as error:
         pytest.skip(str(error))
     monkeypatch.setattr(drafters, "record", lambda *a, **how: traces.append(record(*a, **how)) or traces[-1])
-    rule = DRAFTERS[name].rule("rejection", models.backend.rules["rejection"])
+    rule = DRAFTERS[name].verifier("rejection", models.backend)
     setting = Setting(
         replace(drafters.judging(models, {"rejection": rule}), target=target),
         3,
@@ -115,12 +117,21 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
 def a_round(tokens, accepted, path=None, **more):
     """A round of one row, as far as counting goes."""
     draft = Draft(torch.tensor([tokens]), torch.ones(1, len(tokens), 9) / 9, **more)
-    return SimpleNamespace(
+    probs = torch.ones(1, len(tokens) + 1, 9) / 9
+    return Round(
+        index=0,
+        prompt_ids=(0,),
+        pending=torch.tensor([0]),
         draft=draft,
+        target_hidden=probs,
+        target_logits=probs,
+        target_probs=probs,
         verdict=Verdict(torch.tensor([accepted]), torch.tensor([0]), path),
+        stops_at_first_rejection=True,
         live=(True,),
-        accepted=lambda row: accepted,
-        drafted=lambda row: int(draft.lengths[row]),
+        emitted=((0,) * (accepted + 1),),
+        finish=(None,),
+        lengths=(9,),
     )
 
 
@@ -149,14 +160,14 @@ def test_in_a_tree_a_position_is_a_depth():
 def test_what_a_drafter_keeps_is_counted_once_and_without_weights(pair):
     """The cache of a draft model, whatever its weights take; an index grows with its text."""
     drafter = ModelDrafter(pair.draft)
-    drafter.start([[1, 2, 3]])
+    drafter.start([[1, 2, 3]], NO_STATES)
     assert drafter.cache.bytes <= bytes_held(drafter) < drafter.cache.bytes + 2000
     state = torch.zeros(7, dtype=torch.float64)
     assert bytes_held([state, state]) - bytes_held([]) == 56 + 16  # and two places in the list
     looked = DRAFTERS["ngram"].make(pair, on_backend(pair, "torch"))[1]
     sizes = []
     for prompt in ([1, 2], [*range(60)]):
-        looked.start([prompt])
+        looked.start([prompt], NO_STATES)
         sizes.append(bytes_held(looked))
     assert sizes[0] < sizes[1]
 

@@ -49,7 +49,7 @@ def test_the_baseline_is_where_the_target_is_fastest():
         for path, rate in (("torch", 50.0), ("native", 100.0))
     ]
     places = {"baseline": {"path": "native", "threads": 1}, "speculative": {"path": "torch", "threads": 1}}
-    bench = BenchRun(None, None, None, found={"target-only": {"rows": rows} | places})
+    bench = BenchRun(None, None, None, results={"target-only": {"rows": rows} | places})
     costs = Costs(0.1, {1: 1.0, 4: 1.2})
     texts = [[0.8] * 20]
     got = predict(bench, Setting(None, 3, "greedy"), costs, texts)

@@ -283,6 +283,22 @@ def test_rules_for_one_row_get_one_row(rule):
     assert "one row at a time" in report.notes[0]
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (1, 3)])
+@pytest.mark.parametrize("offset", [None, 0, torch.tensor([0])])
+def test_with_one_row_every_draw_belongs_to_it(shape, offset):
+    """Whatever the shape: each coin is a branch."""
+
+    def rule(draft, target_probs, rng):
+        assert rng.bernoulli(torch.full(shape, 0.5), offset).shape == shape
+        return target_alone(draft, target_probs, rng)
+
+    (instance,) = [one for one in FEW if one.k == 0][:1]
+    branches = [
+        trials.compare_exactly(as_verifier(tried), instance, 1, 0).branches for tried in (rule, target_alone)
+    ]
+    assert branches[0] == 2 ** math.prod(shape) * branches[1]
+
+
 # Rules with a random number generator of their own.
 
 
@@ -396,7 +412,7 @@ def test_a_rule_for_large_vocabularies_gets_large_ones():
 
 def test_too_many_branches_are_sampled(monkeypatch):
     """With 60 ids there are 3,600 texts: places are compared, at 50,000 samples; 0.04 is not missed."""
-    monkeypatch.setattr(trials, "MOST_BRANCHES", 300)
+    monkeypatch.setattr(trials, "MAX_BRANCHES", 300)
     p = fractions(*range(1, 61))
     q = fractions(*range(60, 0, -1))
     report = check_verifier(verify_rejection, instances=[one_token(p, q)])

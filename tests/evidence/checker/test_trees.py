@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 from other_rules import of_its_own, rule_of
+from tiny import round_plan
 
 from minispec import Verdict, check_verifier, verify_rejection
+from minispec.core.rng import RoundRng
 from minispec.drafters.chain import draw_tree
 from minispec.evidence.checker.instance import CHOICES, Instance
 from minispec.evidence.checker.instances import (
@@ -192,7 +194,8 @@ def test_drafts_come_as_drafters_draw_them(choice):
 
         pending = torch.zeros(len(keys), dtype=torch.long)
         space = torch.full((len(keys),), one.k)
-        draft = draw_tree(read, pending, parents, space, CHOICES[choice](2), lambda probs: probs, rng)
+        round_rng = RoundRng(rng, round_plan([99] * len(keys)))
+        draft = draw_tree(read, pending, parents, space, CHOICES[choice](2), lambda probs: probs, round_rng)
         return list(zip(draft.tokens.tolist(), draft.probs, strict=True))
 
     drawn = {tuple(tokens): (q, weight) for _, (tokens, q), weight in enumerate_branches(run, [0])}

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from tiny import place
 
 from minispec import EnumeratingRng
 from minispec.evidence.proof.enumeration import Uniform, enumerate_branches
@@ -46,7 +47,7 @@ def stop_at_heads(rng, keys):
     throws = torch.zeros(len(keys), dtype=torch.long)
     for _ in range(5):
         throws += live
-        live = live & ~rng.bernoulli(torch.full((len(keys),), 0.5), live=live)
+        live = live & ~rng.bernoulli(torch.full((len(keys),), 0.5), place(range(len(keys)), live=live))
     return throws.tolist()
 
 

@@ -108,14 +108,14 @@ def calls(monkeypatch):
 
     def core(rule):
         def call(draft, target_probs, rng):
-            inner = getattr(rng, "rng", rng)
+            inner = rng.source
             count["fallback"] += getattr(inner, "_rng", inner)._intervals is None
             return rule(draft, target_probs, rng)
 
         return call
 
     monkeypatch.setattr(decisions, "native_functions", watched)
-    monkeypatch.setattr(decisions, "verify_rejection", core(decisions.verify_rejection))
+    monkeypatch.setattr(decisions, "accept_rejection", core(decisions.accept_rejection))
     return count
 
 

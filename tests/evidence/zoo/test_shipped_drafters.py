@@ -31,10 +31,9 @@ def pair():
 
 def tokens_a_call(pair, name):
     """Returns what three sampled texts yield."""
-    made = DRAFTERS[name]
-    target, drafter = made.make(pair, on_backend(pair, "torch"), 4)
-    rule = made.rule("rejection", verify_rejection)
-    settings = {"k": 4, "verifier": rule, "max_new_tokens": 60, "warp": Warp(), "rng": SeededRng(0)}
+    target, drafter = DRAFTERS[name].make(pair, on_backend(pair, "torch"), 4)
+    verifier = DRAFTERS[name].rule("rejection", verify_rejection)
+    settings = {"k": 4, "verifier": verifier, "max_new_tokens": 60, "warp": Warp(), "rng": SeededRng(0)}
     tokens = calls = 0
     for r in speculate(target, drafter, pair.info["prompts"][:3], **settings):
         tokens += sum(map(len, r.emitted))

@@ -216,7 +216,7 @@ def test_a_harmless_change_of_the_cpp_survives(report):
 
 def test_without_a_library_bugs_of_the_cpp_are_left_out(monkeypatch):
     """So is their check; the report says why."""
-    monkeypatch.setattr(run, "lacking", lambda: "there is no compiler")
+    monkeypatch.setattr(run, "why_missing", lambda: "there is no compiler")
     found = zoo([mutant_named("correction-from-p"), *IN_CPP], FEW[:1], [c for c in CHECKS if c.ours])
     assert found.left_out == f"{len(IN_CPP)} mutants: there is no compiler" and found.passed
     assert found.instances == 1

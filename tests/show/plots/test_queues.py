@@ -6,14 +6,14 @@ from tiny import GREEDY
 
 from minispec import train_tokenizer
 from minispec.drafters.tree import TreeDrafter
-from minispec.verifiers.block import verify_block
-from minispec.verifiers.tree import verify_tree
 from minispec.show.plots.caches import cache_grid, cache_slots
 from minispec.show.plots.coloured import coloured_text, marked_tokens
 from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline
 from minispec.show.plots.verification import drafted_tokens, positions_of
 from minispec.show.stepper import steps
 from minispec.show.text import PLAIN, marked
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.tree import verify_tree
 
 QUEUE = [[1, 2, 3], [4], [5, 5], [9, 2, 6]]
 TOKENIZER = train_tokenizer([], "characters")

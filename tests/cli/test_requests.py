@@ -1,0 +1,209 @@
+"""`minispec generate --requests`: each text is that of its prompt alone, and comes as soon as it ends."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from native_models import has_compiler
+
+from minispec import SeededRng, Warp, load_pair, speculate, verify_greedy
+from minispec.cli.requests import parse_requests, print_ended
+from minispec.core.batch import Request
+from minispec.native.drafters import DRAFTERS
+
+BACKENDS = ["torch", "native"] if has_compiler() else ["torch"]
+PROMPTS = [
+    "The cat sat",
+    "The dog",
+    "Once there were two friends",
+    "A hen",
+    "The cat and the cat and the cat",
+]
+CAPS = [9, 3, 30, 1, 14]
+REQUESTS = [{"prompt": one, "max_new_tokens": cap} for one, cap in zip(PROMPTS, CAPS, strict=True)]
+GREEDY = "--temperature 0 --dtype float64 --ignore-eos"
+
+
+@pytest.fixture
+def answers(command, tmp_path):
+    """Decodes requests; returns what each line says, in their order."""
+
+    def run(line, requests=REQUESTS, folder="stories"):
+        path = tmp_path / "requests.jsonl"
+        path.write_text("\n".join(map(json.dumps, requests)), encoding="utf-8")
+        out, err = command(f"generate {line}", "--pair", folder, "--requests", path)
+        assert err.startswith("exact mode" * ("--exact" in line))
+        return [json.loads(answer) for answer in out.splitlines()]
+
+    return run
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 9])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(f"--backend {backend}" for backend in BACKENDS),
+        f"--backend {BACKENDS[-1]} --drafter suffix --verifier greedy",
+        "--drafter tree",
+        "--verifier block --k 6",
+        "--target-only",
+    ],
+)
+def test_each_text_is_that_of_its_prompt_alone(generate, answers, pair, line, batch_size):
+    """At temperature 0, whatever row decodes it, and whatever its neighbours are; so are its target calls."""
+    found = answers(f"{line} {GREEDY} --batch-size {batch_size}", folder=pair)
+    assert sorted(answer["prompt_id"] for answer in found) == [0, 1, 2, 3, 4]
+    for answer in found:
+        prompt_id = answer["prompt_id"]
+        more = f"--max-new-tokens {CAPS[prompt_id]}"
+        alone = generate(f"{line} {GREEDY} {more}", prompt=PROMPTS[prompt_id])
+        keys = ("text", "tokens", "finish", "target_calls")
+        assert answer == {"prompt_id": prompt_id} | {key: alone[key] for key in keys}
+
+
+def test_every_drafter_decodes_them(answers):
+    """Those that were trained, too, and exact mode: the target's texts, in fewer calls."""
+    alone, *others = (
+        sorted(answers(f"{GREEDY} {more} --batch-size 2"), key=lambda answer: answer["prompt_id"])
+        for more in ("--target-only", "--exact", *(f"--drafter {name}" for name in DRAFTERS))
+    )
+    assert len(others) == 1 + len(DRAFTERS)
+    for found in others:
+        assert [one["tokens"] for one in found] == [one["tokens"] for one in alone]
+        assert sum(one["target_calls"] for one in found) < sum(one["target_calls"] for one in alone)
+
+
+def test_lines_come_in_the_order_of_ends(answers, pair):
+    """With the target alone and two rows: 3 steps for the second, then 1 and 2; the first has 9."""
+    requests = [REQUESTS[0], REQUESTS[1], REQUESTS[3], {"prompt": "A", "max_new_tokens": 2}]
+    found = answers("--target-only --ignore-eos --batch-size 2", requests, folder=pair)
+    assert [(answer["prompt_id"], answer["target_calls"]) for answer in found] == [
+        (1, 3),
+        (2, 1),
+        (3, 2),
+        (0, 9),
+    ]
+
+
+def test_a_line_is_written_before_the_next_round(pair, capsys):
+    """What has no budget comes first."""
+    models = load_pair(pair)
+    requests = [Request([5, 6], 4), Request([7], 2), Request([8], 0)]
+    written = []
+
+    def watched():
+        settings = {"k": 0, "verifier": verify_greedy, "warp": Warp(0), "rng": SeededRng(0)}
+        for r in speculate(models.target, None, requests, **settings):
+            written.append(capsys.readouterr().out)
+            yield r
+
+    print_ended(watched(), requests, models.tokenizer, 96)
+    written.append(capsys.readouterr().out)
+    ids = [[json.loads(line)["prompt_id"] for line in lines.splitlines()] for lines in written]
+    assert ids == [[2], [], [1], [], [0]]
+
+
+def test_caps_and_ends_are_those_of_each_request(generate, answers, pair):
+    """The command's where a request has none; ids that end it, end-of-text, or nothing."""
+    tokens = generate(f"{GREEDY} --max-new-tokens 12")["tokens"]
+    last = next(i for i, token in enumerate(tokens) if i > 2 and token not in tokens[:i])
+    prompt = {"prompt": "The cat sat"}
+    requests = [
+        prompt | more for more in ({}, {"eos": [tokens[last], 7]}, {"eos": []}, {"max_new_tokens": 99})
+    ]
+    line = "--temperature 0 --dtype float64 --k 3 --max-new-tokens 12"
+    found = {answer["prompt_id"]: answer for answer in answers(line, requests, folder=pair)}
+    whole = [found[prompt_id]["tokens"] for prompt_id in range(4)]
+    assert whole[0] == whole[2] == tokens == whole[3][:12] and whole[1] == tokens[: last + 1]
+    assert [found[prompt_id]["finish"] for prompt_id in range(4)] == ["cap", "eos", "cap", "context"]
+
+
+def test_end_of_text_ends_what_does_not_say_otherwise(pair):
+    """`eos` is true or false for a request; --ignore-eos changes what it is where it does not say."""
+    models = load_pair(pair)
+    lines = [
+        json.dumps({"prompt": "a"} | more) for more in ({}, {"eos": True}, {"eos": False}, {"eos": [4, 9]})
+    ]
+    ends = [
+        [request.eos for request in parse_requests(lines, {"max_new_tokens": 5, "eos": eos}, models, 96)]
+        for eos in (True, False)
+    ]
+    end = models.tokenizer.end_of_text
+    assert ends == [[{end}, {end}, set(), {4, 9}], [set(), {end}, set(), {4, 9}]]
+
+
+def test_requests_may_come_from_standard_input(command, pair, monkeypatch):
+    """Lines without text are none; what could end a line elsewhere stands in a text."""
+    given = '{"prompt": "a\u2028b"}\r\n\n  \n{"prompt": "naïve"}\n'.encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="cp1252"))
+    out, err = command("generate --max-new-tokens 2 --requests -", "--pair", pair)
+    assert {json.loads(line)["prompt_id"] for line in out.splitlines()} == {0, 1} and err == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", "it cannot be read as JSON: Expecting property name enclosed in double quotes\n"),
+        ("[" * 100_000, "it cannot be read as JSON"),
+        ('["a"]', "it must be a JSON object, not ['a']"),
+        ("{}", "prompt must be a text, not None"),
+        ('{"prompt": 3}', "prompt must be a text, not 3"),
+        ('{"prompt": ""}', "prompt 1 is empty"),
+        ('{"prompt": "\\ud800"}', "surrogates not allowed"),
+        (json.dumps({"prompt": "The cat " * 200}), "the context holds 96"),
+        (
+            '{"prompt": "a", "max_tokens": 3}',
+            "'max_tokens' is unknown; a request has prompt, max_new_tokens, eos",
+        ),
+        ('{"prompt": "a", "max_new_tokens": -1}', "max_new_tokens must be an integer of at least 0, not -1"),
+        (
+            '{"prompt": "a", "max_new_tokens": true}',
+            "max_new_tokens must be an integer of at least 0, not True",
+        ),
+        (
+            '{"prompt": "a", "max_new_tokens": 2.0}',
+            "max_new_tokens must be an integer of at least 0, not 2.0",
+        ),
+        ('{"prompt": "a", "eos": 3}', "eos must be true, false or a list of token ids, not 3"),
+        ('{"prompt": "a", "eos": [300]}', "eos must be token ids from 0 to 299, not 300"),
+        ('{"prompt": "a", "eos": [true]}', "eos must be token ids from 0 to 299, not True"),
+    ],
+)
+def test_a_bad_line_is_named_before_anything_is_decoded(refused, pair, tmp_path, line, words):
+    """By its number, blank lines counted; nothing stands on standard output."""
+    path = tmp_path / "requests.jsonl"
+    path.write_text(f'{{"prompt": "The cat"}}\n\n{line}\n', encoding="utf-8")
+    said = refused("generate", "--pair", pair, "--requests", path)
+    assert said.startswith("minispec: line 3: ") and words in said
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        *(
+            (
+                f"--requests {__file__} --{more}",
+                f"--requests and --{more.partition(' ')[0]} exclude each other",
+            )
+            for more in ("prompt a", "stop a", "stream", "logprobs", "json")
+        ),
+        (f"--requests {__file__} --k auto", "--requests and --k auto exclude each other"),
+        ("--prompt a --batch-size 2", "give a file of them"),
+        (f"--requests {__file__} --batch-size 0", "'--batch-size'"),
+        ("--requests nowhere.jsonl", "nowhere.jsonl cannot be read as requests"),
+        (f"--requests {Path(__file__).parent}", "it is a folder"),
+    ],
+)
+def test_what_does_not_go_with_requests_is_refused(refused, pair, line, words):
+    assert words in refused(f"generate {line}", "--pair", pair)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"\n", "there is no request"), (b"\xff", "can't decode byte")]
+)
+def test_a_file_without_requests_is_refused(refused, pair, tmp_path, content, words):
+    path = tmp_path / "requests.jsonl"
+    path.write_bytes(content)
+    assert words in refused("generate --pair", pair, "--requests", path)

@@ -28,13 +28,13 @@ from minispec.io.checkpoint import SHIPPED
 from minispec.io.files import read_json
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.verifiers.coupled import verify_coupled
 from minispec.show.plots import caches, distributions, drafts, masks, speed, timeline, verification
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.learning import learning
 from minispec.show.plots.overlap import overlap
 from minispec.show.plots.style import Picture
 from minispec.train.publish import history_of
+from minispec.verifiers.coupled import verify_coupled
 
 P = (3 / 6, 2 / 6, 1 / 6)  # over the tokens a, b, c
 Q = (1 / 6, 1 / 6, 4 / 6)

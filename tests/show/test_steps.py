@@ -15,10 +15,10 @@ from tiny import GREEDY
 
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.verifiers.block import verify_block
-from minispec.verifiers.lossy import verify_lenient, verify_mixture, verify_typical
 from minispec.show.step_records import PHASES, equation
 from minispec.show.stepper import Stepper, steps
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.lossy import verify_lenient, verify_mixture, verify_typical
 
 EXPECTED = Path(__file__).with_name("steps.txt")
 PLAYS = (([5, 6, 7], 1, 8), ([2, 3], 2, 4), ([], 0, 7), ([9, 10, 7], 3, 8, 2))
@@ -117,7 +117,7 @@ def test_numbers_do_not_round_to_certainty(value, shown):
 
 
 def test_a_prompt_whose_turn_had_not_come_is_told_from_one_without_space():
-    queue = tiny_recording([[1], [2], [3] * 40], at_once=1)
+    queue = tiny_recording([[1], [2], [3] * 40], batch_size=1)
     cut = replace(queue, trace=replace(queue.trace, rounds=queue.trace.rounds[:1]), draws=queue.draws[:1])
     sentences = [steps(cut, prompt)[0].sentence for prompt in (1, 2)]
     assert sentences == ["The run ended before this prompt had a row.", "Not a single token fits."]

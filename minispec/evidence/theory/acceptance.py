@@ -22,7 +22,6 @@ from torch import Tensor
 
 from minispec.core.loop import generate
 from minispec.core.model import LanguageModel
-
 from minispec.core.rng import Rng
 from minispec.core.warp import Warp
 from minispec.verifiers.coupled import KeyedRng
@@ -78,7 +77,7 @@ def acceptance_probabilities(
 def along(model: LanguageModel, prompt: Tokens, text: Tokens, warp: Warp) -> Tensor:
     """Returns a model's distribution of each token of a text that follows a prompt: [n, V] float64."""
     block = torch.tensor([[*prompt, *text]], device=model.device)[:, :-1]
-    return warp(model(block)[0, len(prompt) - 1 :]).double()
+    return warp(model.head(model.hidden(block))[0, len(prompt) - 1 :]).double()
 
 
 @dataclass(frozen=True)

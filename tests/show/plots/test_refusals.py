@@ -7,8 +7,6 @@ from gallery import P
 from minispec import Warp
 from minispec.drafters.tree import TreeDrafter
 from minispec.evidence.bench.measurements import Latency
-from minispec.verifiers.block import verify_block
-from minispec.verifiers.tree import verify_tree_greedy
 from minispec.show.plots.caches import cache_grid, cache_slots
 from minispec.show.plots.distributions import sampled_shares
 from minispec.show.plots.drafts import Found, draft_bars, draft_growth
@@ -19,6 +17,8 @@ from minispec.show.plots.timeline import WorkTimes, row_slots, timeline
 from minispec.show.plots.verification import drafted_tokens, positions_of, verification_strip
 from minispec.show.stepper import steps
 from minispec.train.training import Progress
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.tree import verify_tree_greedy
 
 RUN = tiny_run(max_new_tokens=9)
 HALF_DONE = tiny_run([[1, 2, 3], [1] * 38], max_new_tokens=12)

@@ -6,9 +6,8 @@ the clock when they are called. `record` keeps what it saw as a `Trace`.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -22,6 +21,8 @@ from minispec.core.rng import RoundRng
 from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.core.warp import Warp
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
+
+Result = TypeVar("Result")
 
 
 def record(
@@ -64,7 +65,7 @@ def observe(
     timed = watched_verifier(as_verifier(verifier), clock)
     for r in speculate(watched, drafts, prompts, verifier=timed, **settings):
         clock.lap("other")
-        lengths = drafts.lengths() if drafts is not None else None
+        lengths = None if drafts is None else drafts.lengths
         yield ObservedRound(
             **vars(r), target_cache=watched.lengths(), draft_cache=lengths, seconds=clock.take()
         )
@@ -92,13 +93,16 @@ PHASES = ("draft", "verify", "rollback", "other")
 
 
 class Clock:
-    """Adds up seconds by phase; all before the first round is `prefill`, and what reads a later prompt."""
+    """Adds up seconds by phase.
+
+    Attributes:
+        in_prefill: whether prompts are being read; then all time is `prefill`.
+    """
 
     def __init__(self) -> None:
         self.in_prefill = True
         self._seconds: dict[str, float] = {}
         self._last = perf_counter()
-        self._reading = 0.0  # of the last forward of the target, until it is known what it was for
 
     def start(self) -> None:
         """Forgets the time since the last lap: it was the reader's."""
@@ -106,35 +110,17 @@ class Clock:
 
     def lap(self, phase: str) -> None:
         """Counts the time since the last lap for a phase."""
-        self._add("prefill" if self.in_prefill else phase, self._since_last())
+        now = perf_counter()
+        phase = "prefill" if self.in_prefill else phase
+        self._seconds[phase] = self._seconds.get(phase, 0.0) + now - self._last
+        self._last = now
 
-    def timed(self, phase: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns what does the same as a function, and counts the time that it takes for a phase."""
-
-        @wraps(call)
-        def counted(*arguments: Any) -> Any:
-            self.lap("other")
-            result = call(*arguments)
-            self.lap(phase)
-            return result
-
-        return counted
-
-    def target_has_read(self) -> None:
-        """Keeps the time since the last lap: a prefill's, unless logits are asked for next."""
-        self._add("prefill", self._reading)
-        self._reading = self._since_last()
-
-    def logits_are_wanted(self) -> None:
-        """Counts what the target has read last as verification."""
-        self.round_begins()
-        self._add("verify", self._reading)
-        self._reading = 0.0
-
-    def round_begins(self) -> None:
-        """Ends the prefill, if it has not ended yet."""
+    def timed(self, phase: str, call: Callable[..., Result], *arguments: Any) -> Result:
+        """Returns what a function returns, and counts the time that it takes for a phase."""
         self.lap("other")
-        self.in_prefill = False
+        result = call(*arguments)
+        self.lap(phase)
+        return result
 
     def take(self) -> dict[str, float]:
         """Returns the sums and starts afresh."""
@@ -142,26 +128,15 @@ class Clock:
         self._seconds = {}
         return sums
 
-    def _add(self, phase: str, seconds: float) -> None:
-        if seconds:
-            self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
-
-    def _since_last(self) -> float:
-        now = perf_counter()
-        seconds = now - self._last
-        self._last = now
-        return seconds
-
 
 class WatchedCache(KVCache):
     """A target's cache whose rollbacks are timed."""
 
-    def __init__(self, cache: KVCache, phase: str, clock: Clock) -> None:
+    def __init__(self, cache: KVCache, clock: Clock) -> None:
         self.cache = cache
         self.rows = cache.rows
         self.capacity = cache.capacity
-        self.truncate = clock.timed(phase, cache.truncate)
-        self.gather = clock.timed(phase, cache.gather)
+        self._clock = clock
 
     @property
     def lengths(self) -> Tensor:
@@ -172,6 +147,14 @@ class WatchedCache(KVCache):
     def row_lengths(self) -> tuple[int, ...]:
         """The same as plain integers."""
         return self.cache.row_lengths
+
+    def truncate(self, lengths: Sequence[int] | Tensor) -> None:
+        """Forgets everything after the first lengths[b] tokens of row b: [B]."""
+        self._clock.timed("rollback", self.cache.truncate, lengths)
+
+    def gather(self, indices: Sequence[Sequence[int]]) -> None:
+        """Keeps some slots of each row."""
+        self._clock.timed("rollback", self.cache.gather, indices)
 
     def place(self, row: int, other: KVCache, source: int) -> None:
         """Takes over, into one row, what another watched cache holds in its row `source`."""
@@ -189,32 +172,32 @@ class WatchedTarget:
         self.device = model.device
         self._model = model
         self._clock = clock
-        self._cache: WatchedCache | None = None
+        self._cache: WatchedCache | None = None  # that was read into last; when a round ends, that of the run
         self._before: tuple[int, ...] = ()
         self._verified: tuple[int, ...] = ()
 
     def new_cache(self, rows: int) -> WatchedCache:
-        """Returns the model's own cache, watched; the first one is that of the run."""
-        phase = "rollback" if self._cache is None else "prefill"
-        cache = WatchedCache(self._model.new_cache(rows), phase, self._clock)
-        self._cache = self._cache or cache
-        return cache
+        """Returns the model's own cache, watched: prompts will be read into it."""
+        self._clock.lap("other")
+        self._clock.in_prefill = True
+        return WatchedCache(self._model.new_cache(rows), self._clock)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
-        """Reads tokens as the model does: [B, n] -> [B, n, D]."""
+        """Reads tokens as the model does: [B, n] -> [B, n, D].
+
+        Whether that was prefill or verification is known when `head` is called, or is not.
+        """
         assert isinstance(cache, WatchedCache)
         self._clock.lap("other")
-        before = cache.row_lengths
+        self._cache = cache
+        self._before = cache.row_lengths
         hidden = self._model.hidden(tokens, cache.cache, tree)
-        if cache is self._cache:
-            self._before = before
-            self._verified = cache.row_lengths
-        self._clock.target_has_read()
+        self._verified = cache.row_lengths
         return hidden
 
     def head(self, hidden: Tensor) -> Tensor:
-        """Maps hidden states [B, n, D] to logits [B, n, V]: only in a round, prefill wants none."""
-        self._clock.logits_are_wanted()
+        """Maps hidden states [B, n, D] to logits [B, n, V]: to verify, for prefill wants none."""
+        self._clock.in_prefill = False
         return self._model.head(hidden)
 
     def lengths(self) -> CacheLengths:
@@ -224,15 +207,19 @@ class WatchedTarget:
 
 
 class WatchedDrafter:
-    """A drafter that notes how long its cache is before and after it drafts."""
+    """A drafter that notes how long its cache is before and after it drafts.
+
+    Attributes:
+        lengths: how long the cache was in the last round; None if there is none.
+    """
 
     def __init__(self, drafter: Drafter, clock: Clock) -> None:
         self.vocab_size = drafter.vocab_size
         self.max_length = drafter.max_length
+        self.lengths: CacheLengths | None = None
         self._drafter = drafter
         self._clock = clock
-        self._before: tuple[int, ...] | None = None
-        self._verified: tuple[int, ...] | None = None
+        self._before: tuple[int, ...] | None = None  # None until something is drafted in a round
 
     @property
     def cache_lengths(self) -> tuple[int, ...] | None:
@@ -241,34 +228,27 @@ class WatchedDrafter:
 
     def start(self, prompts: Prompts, hidden: Tensor) -> None:
         """Lets the drafter read the prompts; hidden: [B, n, D]."""
-        self._clock.timed("prefill", self._drafter.start)(prompts, hidden)
-        self._before = self._verified = self._drafter.cache_lengths
+        self._clock.timed("prefill", self._drafter.start, prompts, hidden)
 
     def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
         """Lets it read prompts in some rows; hidden: [len(rows), n, D]."""
-        self._clock.timed("prefill", self._drafter.admit)(rows, prompts, hidden)
-        self._before = self._verified = self._drafter.cache_lengths
+        self._clock.timed("prefill", self._drafter.admit, rows, prompts, hidden)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Proposes what the drafter does after the pending tokens [B]."""
-        self._clock.round_begins()
+        self._clock.lap("other")
+        self._clock.in_prefill = False
         self._before = self._drafter.cache_lengths
-        draft = self._drafter.propose(pending, k, warp, rng)
-        self._verified = self._drafter.cache_lengths
-        self._clock.lap("draft")
-        return draft
+        return self._clock.timed("draft", self._drafter.propose, pending, k, warp, rng)
 
     def commit(self, round: Round) -> None:
         """Lets the drafter learn, catch up and roll back: part of drafting."""
-        self._clock.timed("draft", self._drafter.commit)(round)
-
-    def lengths(self) -> CacheLengths | None:
-        """How long the cache was in the round that has just ended; None if there is none."""
-        before = self._before
-        verified = self._verified
+        verified = self._drafter.cache_lengths
+        before = self._before or verified
+        self._clock.timed("draft", self._drafter.commit, round)
         after = self._drafter.cache_lengths
-        self._before = self._verified = after  # where nothing is drafted next
-        return None if after is None else CacheLengths(before or after, verified or after, after)
+        self.lengths = None if after is None else CacheLengths(before or after, verified or after, after)
+        self._before = None
 
 
 def watched_verifier(verifier: Verifier, clock: Clock) -> Verifier:

@@ -26,8 +26,8 @@ ENDS = {
 }
 
 # These accept with probability min(1, p/q), and correct from the residual.
-REJECTION = ("verify_rejection", "native_rejection")
-OWN_PICKS = ("verify_coupled", "verify_compare")  # compare the guess with a token drawn from p
+REJECTION = ("rejection", "native_rejection")
+OWN_PICKS = ("coupled", "compare")  # compare the guess with a token drawn from p
 TOP = 4  # tokens of each distribution in a chart
 
 
@@ -56,7 +56,7 @@ class RoundSteps:
         self._p = r.target_probs[row]
         self._q = r.draft.probs[row]
         self._accepted = r.accepted(row)
-        self._rule = recording.trace.config.get("verifier")
+        self._rule = str(recording.trace.config.get("verifier")).removeprefix("verify_")
         self._pending = self._word(int(r.pending[row]))
         drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
         self._guesses = [Token(t, recording.words[t], "drafted") for t in drafted]

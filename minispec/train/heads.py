@@ -7,7 +7,7 @@ target writes. Each guesses in a way of its own; the loss and the loop are the s
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -54,7 +54,7 @@ class HeadRecipe:
         return decayed([divergence(logits[:, at], one) for at, one in zip(places, found, strict=True)])
 
 
-class Unrolled:
+class Unrolled(KVCache):
     """Takes the place of a cache in training: keys and values of all steps so far stand one after another."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ def unroll(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor, ste
     n = tokens.shape[1]
     features = hidden
     found = list[Tensor]()
-    cache = cast(KVCache, Unrolled())
+    cache = Unrolled()
     for step in range(steps):
         before = F.pad(features[:, :-1], (0, 0, 1, 0))  # none before the first token
         view = target.view(n, None)._replace(mask=seen(n, step).to(tokens.device), cache=cache)
@@ -132,7 +132,7 @@ def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> Guesses
     x = target.embed_tokens(tokens)
     x = torch.cat([x, parts.mask.expand(len(x), len(places) - n, -1)], dim=1)
     cos, sin = (table[places] for table in rotary_tables(config, target.dtype, target.device))
-    states = parts(x, View(cos, sin, sees, cast(KVCache, Unrolled())))
+    states = parts(x, View(cos, sin, sees, Unrolled()))
     logits = target.head(parts.correct(states, target.embed_tokens(tokens[:, places])))
     return [logits[:, which] for which in chosen], [places[which] for which in chosen]
 
@@ -141,7 +141,7 @@ def exit_guesses(head: Exit, target: GPT, tokens: Tensor, hidden: Tensor) -> Gue
     """What leaves after the first layers should be what leaves after the last; tokens [B, n]."""
     with torch.no_grad():
         view = target.view(tokens.shape[1], None)
-        early = target.layers(target.embed_tokens(tokens), view, 0, head.layers)
+        early = target.layers[: head.layers](target.embed_tokens(tokens), view)
     return [target.head(head(early))], [slice(None)]
 
 

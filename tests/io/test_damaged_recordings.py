@@ -24,7 +24,7 @@ from minispec.verifiers.tree import verify_tree
 
 DAMAGES = 300
 # In version 1, of minispec 0.2.0, there was nothing of these.
-NEW = ("names", "parents", "path", "stops_at_first_rejection", "lengths", "target_hidden")
+NEW = ("names", "parents", "path", "stops_at_first_rejection", "lengths")
 
 
 def document(path, verifier=verify_rejection, prompts=((1, 2), (3,), (0, 4, 1)), models=None, **settings):
@@ -89,7 +89,7 @@ def test_a_damaged_field_is_one_line(kind, tmp_path):
     """Junk in any place of the file: refused in a line that names it, or a recording that can be shown."""
     path = tmp_path / "run.json"
     choose = random.Random(5)
-    settings = {"queue": {"at_once": 2}, "tree": {"verifier": verify_tree, "models": gpt_pair()}}[kind]
+    settings = {"queue": {"batch_size": 2}, "tree": {"verifier": verify_tree, "models": gpt_pair()}}[kind]
     whole = document(path, **settings)
     assert outcome(path, tmp_path) is None
     lines = []
@@ -108,7 +108,7 @@ def test_a_damaged_byte_is_one_line(tmp_path):
     """Bytes that are changed, inserted or lost anywhere, and files that end early."""
     path = tmp_path / "run.json"
     choose = random.Random(6)
-    document(path, at_once=2)
+    document(path, batch_size=2)
     whole = path.read_bytes()
     for number in range(DAMAGES // 2):
         start = choose.randrange(len(whole))
@@ -159,7 +159,7 @@ MISFITS = [
 def test_what_does_not_fit_is_told(keys, value, words, tmp_path):
     """The file's name and the reason stand in one line."""
     path = tmp_path / "run.json"
-    holder = data = document(path, at_once=2)
+    holder = data = document(path, batch_size=2)
     *way, last = [int(key) if key.isdigit() else key for key in keys.split()]
     for key in way:
         holder = holder[key]
@@ -171,10 +171,10 @@ def test_what_does_not_fit_is_told(keys, value, words, tmp_path):
         load_recording(path)
 
 
-def as_version_1(data):
-    """Returns a document as minispec 0.2.0 wrote it."""
+def as_version_1(data, rule="verify_rejection"):
+    """Returns a document as minispec 0.2.0 wrote it; there a rule had a longer name."""
     rounds = [{key: value for key, value in r.items() if key not in NEW} for r in data["rounds"]]
-    return {**data, "version": 1, "rounds": rounds}
+    return {**data, "version": 1, "rounds": rounds, "config": data["config"] | {"verifier": rule}}
 
 
 @pytest.mark.parametrize("verifier", [verify_rejection, verify_greedy, verify_block])
@@ -183,31 +183,46 @@ def test_recordings_of_version_1_are_read(verifier, tmp_path):
     path = tmp_path / "run.json"
     data = document(path, verifier)
     new = load_recording(path)
-    path.write_text(json.dumps(as_version_1(data)), encoding="utf-8")
+    path.write_text(json.dumps(as_version_1(data, f"verify_{verifier.name}")), encoding="utf-8")
     old = load_recording(path)
     assert old.draws == new.draws and old.trace.statistics() == new.trace.statistics()
     assert old.trace.statistics().tested is None or verifier is not verify_block
     for one, other in zip(old.trace.rounds, new.trace.rounds, strict=True):
-        for name in ("names", "lengths", "emitted", "stops_at_first_rejection", "target_cache"):
+        for name in ("prompt_ids", "lengths", "emitted", "stops_at_first_rejection", "target_cache"):
             assert getattr(one, name) == getattr(other, name)
+
+
+def test_hidden_states_in_a_file_are_passed_over(tmp_path):
+    """Some older files of version 2 have them."""
+    path = tmp_path / "run.json"
+    data = document(path)
+    for r, hidden in zip(data["rounds"], ([[[0.5]]], None), strict=False):
+        r["target_hidden"] = hidden
+    text = load_recording(path).text()
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert load_recording(path).text() == text
 
 
 def test_the_shipped_recordings_are_of_version_1_and_are_read():
     """Those of the walk-through: 0.2.0 wrote them."""
     for recording in map(load_walkthrough, ("greedy", "rejection")):
-        assert recording.trace.finish() == "eos" and recording.trace.rounds[0].names == (0,)
+        assert recording.trace.finish() == "eos" and recording.trace.rounds[0].prompt_ids == (0,)
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "rule", "words"),
     [
-        ({"verifier": verify_tree, "models": gpt_pair()}, "does not keep the tree that was drafted"),
-        ({"at_once": 1}, "does not keep which prompt a row holds"),
+        (
+            {"verifier": verify_tree, "models": gpt_pair()},
+            "verify_tree",
+            "does not keep the tree that was drafted",
+        ),
+        ({"batch_size": 1}, "verify_rejection", "does not keep which prompt a row holds"),
     ],
 )
-def test_what_version_1_lost_is_told(settings, words, tmp_path):
+def test_what_version_1_lost_is_told(settings, rule, words, tmp_path):
     """Trees and queues need what it did not keep: record the run again."""
     path = tmp_path / "run.json"
-    path.write_text(json.dumps(as_version_1(document(path, **settings))), encoding="utf-8")
+    path.write_text(json.dumps(as_version_1(document(path, **settings), rule)), encoding="utf-8")
     with refused(f"has version 1, which {words}; record the run again"):
         load_recording(path)

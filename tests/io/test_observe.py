@@ -25,7 +25,7 @@ def test_a_trace_counts_the_targets_forwards():
     assert set(statistics.seconds) == {"prefill", "draft", "verify", "rollback", "other"}
     assert all("prefill" not in r.seconds and min(r.seconds.values()) >= 0 for r in trace.rounds[1:])
     assert trace.prompts == tuple(map(tuple, PROMPTS))
-    wanted = {"k": 3, "verifier": "verify_rejection", "temperature": 0.9, "top_k": 4, "top_p": 0.95}
+    wanted = {"k": 3, "verifier": "rejection", "temperature": 0.9, "top_k": 4, "top_p": 0.95}
     assert wanted.items() <= trace.config.items()
 
 
@@ -72,7 +72,7 @@ def slowly(call, wait):
     ("phase", "waits"),
     [
         ("draft", {(ModelDrafter, "propose"): 0.02, (ModelDrafter, "commit"): 0.01}),
-        ("verify", {(Spied, "__call__"): 0.02}),
+        ("verify", {(Spied, "hidden"): 0.02}),
         ("prefill", {(Spied, "hidden"): 0.03, (ModelDrafter, "start"): 0.02}),
     ],
 )

@@ -43,11 +43,11 @@ def counts(statistics):
     return {name: value for name, value in vars(statistics).items() if name != "seconds"}
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 3, None])
+@pytest.mark.parametrize("batch_size", [1, 2, 3, None])
 @pytest.mark.parametrize("way", WAYS)
-def test_each_prompt_has_its_numbers_of_alone(way, at_once):
+def test_each_prompt_has_its_numbers_of_alone(way, batch_size):
     """Greedy: tokens, finish, counts and prefill of each prompt are those of a run of it alone."""
-    trace = traced(way, QUEUE, at_once=at_once)
+    trace = traced(way, QUEUE, batch_size=batch_size)
     alone = [traced(way, [prompt]) for prompt in QUEUE]
     for prompt, single in enumerate(alone):
         assert trace.tokens(prompt) == single.tokens()
@@ -64,11 +64,11 @@ def test_each_prompt_has_its_numbers_of_alone(way, at_once):
 
 def test_a_prompt_that_never_had_a_row_has_a_finish():
     """One that fills the context, first or waiting; a cap of 0; one whose turn has not come has none."""
-    trace = traced("model", [FULL, *QUEUE[:3], FULL, QUEUE[3]], at_once=2)
+    trace = traced("model", [FULL, *QUEUE[:3], FULL, QUEUE[3]], batch_size=2)
     assert [trace.finish(prompt) for prompt in (0, 4)] == ["context", "context"]
     assert trace.tokens(0) == trace.tokens(4) == [] and trace.prefill_lengths[4] == 0
     assert None not in [trace.finish(prompt) for prompt in (1, 2, 3, 5)]
-    capped = traced("model", QUEUE, at_once=2, max_new_tokens=0)
+    capped = traced("model", QUEUE, batch_size=2, max_new_tokens=0)
     assert [capped.finish(prompt) for prompt in range(len(QUEUE))] == ["cap"] * len(QUEUE)
     short = Trace(trace.prompts, trace.config, trace.rounds[:1])
     assert [short.finish(prompt) for prompt in (0, 4, 5)] == ["context", "context", None]
@@ -78,17 +78,17 @@ def test_a_prompt_that_never_had_a_row_has_a_finish():
 @pytest.mark.parametrize("prompt", [-1, len(QUEUE)])
 def test_a_prompt_that_is_not_there_is_refused(prompt):
     """One line with the numbers that there are, from whatever is asked."""
-    trace = traced("model", QUEUE, at_once=2)
+    trace = traced("model", QUEUE, batch_size=2)
     for ask in (trace.tokens, trace.finish, trace.statistics, trace.committed):
         with refused(rf"there is no prompt {prompt}; the trace has 0 to 6"):
             ask(prompt)
 
 
-@pytest.mark.parametrize("at_once", [1, 2, None])
-def test_streamed_text_is_that_of_one_prompt(at_once):
+@pytest.mark.parametrize("batch_size", [1, 2, None])
+def test_streamed_text_is_that_of_one_prompt(batch_size):
     """Text and stop texts follow a prompt from row to row; of one that has no row there is no text."""
     tokenizer = train_tokenizer([], "characters")
-    trace = traced("model", QUEUE, at_once=at_once)
+    trace = traced("model", QUEUE, batch_size=batch_size)
     for prompt in range(len(QUEUE)):
         assert "".join(stream(trace.rounds, tokenizer, prompt)) == tokenizer.decode(trace.tokens(prompt))
         stop = tokenizer.decode(trace.tokens(prompt)[:5])
@@ -96,7 +96,7 @@ def test_streamed_text_is_that_of_one_prompt(at_once):
         held = Trace(trace.prompts, trace.config, tuple(ended)).tokens(prompt)
         before = Trace(trace.prompts, trace.config, tuple(ended[:-1])).tokens(prompt)
         assert stop in tokenizer.decode(held) and stop not in tokenizer.decode(before)
-    full = traced("model", [QUEUE[0], FULL], at_once=1)
+    full = traced("model", [QUEUE[0], FULL], batch_size=1)
     assert list(stream(full.rounds, tokenizer, 1)) == []
     for follow in (stream, partial(until, stops=["x"])):
         with refused("prompts are counted from 0, not -1"):
@@ -105,10 +105,10 @@ def test_streamed_text_is_that_of_one_prompt(at_once):
 
 def test_reading_a_later_prompt_is_prefill():
     """The first round's seconds and those of rounds after a refill have prefill; the others have none."""
-    trace = traced("model", QUEUE, at_once=2)
+    trace = traced("model", QUEUE, batch_size=2)
     begins = {0}
     for past, r in zip(trace.rounds, trace.rounds[1:], strict=False):
-        begins |= {r.index} if past.names != r.names else set()
+        begins |= {r.index} if past.prompt_ids != r.prompt_ids else set()
     assert {r.index for r in trace.rounds if r.seconds.get("prefill")} == begins and len(begins) > 3
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tiny import gpt_pair, table_pair
 
 from minispec import ModelDrafter, SeededRng, Warp, record, verify_rejection
+from minispec.core.rng import Place
 from minispec.io.recording import LoggingRng, record_run
 from minispec.io.recording_file import load_recording, save_recording
 
@@ -50,8 +51,10 @@ def test_each_number_explains_its_outcome():
     probs = torch.tensor([[0.2, 0.5, 0.3], [0.0, 1.0, 0.0], [0.1, 0.0, 0.9]])
     wanted = [("pick", 0, 5), ("pick", 1, 6), ("pick", 2, 7), ("accept", 0, None), ("accept", 1, None)]
     for _ in range(200):
-        picked = rng.categorical(probs, positions=torch.tensor([5, 6, 7]))
-        yes = rng.bernoulli(torch.tensor([0.3, 1.0, 0.0]), live=torch.tensor([True, True, False]))
+        picked = rng.categorical(probs, Place(torch.arange(3), torch.tensor([5, 6, 7])))
+        yes = rng.bernoulli(
+            torch.tensor([0.3, 1.0, 0.0]), Place(torch.arange(3), live=torch.tensor([True, True, False]))
+        )
         draws = rng.take()
         assert [d.outcome for d in draws] == [*picked.tolist(), *yes.int().tolist()[:2]]
         assert [(d.kind, d.prompt, d.position) for d in draws] == wanted
@@ -62,8 +65,8 @@ def test_each_number_explains_its_outcome():
             assert abs(d.high - d.low - float(probs[row, d.outcome])) < 1e-6
 
 
-@pytest.mark.parametrize("at_once", [None, 1, 2])
-def test_a_recording_finds_the_draws_of_each_token(at_once):
+@pytest.mark.parametrize("batch_size", [None, 1, 2])
+def test_a_recording_finds_the_draws_of_each_token(batch_size):
     """Draft picks, tests and the next token's pick of every prompt are found, and agree with the round."""
     target, draft = gpt_pair()
     recording = record_run(
@@ -72,13 +75,13 @@ def test_a_recording_finds_the_draws_of_each_token(at_once):
         PROMPTS,
         tuple(map(str, range(11))),
         rng=LoggingRng(5),
-        at_once=at_once,
+        batch_size=batch_size,
         **SETTINGS,
     )
     seen = 0
     for r, draws in zip(recording.trace.rounds, recording.draws, strict=True):
         found = []
-        for row, prompt in enumerate(r.names):
+        for row, prompt in enumerate(r.prompt_ids):
             if not r.live[row]:
                 continue
             for i in range(r.drafted(row)):
@@ -90,7 +93,7 @@ def test_a_recording_finds_the_draws_of_each_token(at_once):
             assert recording.accept_draw(r.index, r.tested(row), prompt) is None
             found.append(recording.next_draw(r.index, prompt))
             assert found[-1].outcome == int(r.verdict.token[row])
-        for waiting in set(range(3)) - set(r.names):
+        for waiting in set(range(3)) - set(r.prompt_ids):
             assert recording.next_draw(r.index, waiting) is None
             assert recording.draft_draw(r.index, 0, waiting) is None
         seen += len(found)

@@ -62,9 +62,9 @@ def random_run(seed):
         k=0 if kind == "nothing" else k,
         verifier=verifier,
         max_new_tokens=choose.randint(0, 7),
-        warp=Warp(0 if getattr(verifier, "greedy", False) else choose.choice([0, 0.7, 1.0])),
+        warp=Warp(0 if verifier.greedy else choose.choice([0, 0.7, 1.0])),
         eos=choose.choice([None, 3, [1, 2]]),
-        at_once=choose.choice([None, 1, 2]),
+        batch_size=choose.choice([None, 1, 2]),
     )
     return recording, kind
 
@@ -81,8 +81,8 @@ def equal(name, left, right):
         return torch.allclose(left.gather(-1, best), right.gather(-1, best), rtol=1e-8) and torch.allclose(
             left.logsumexp(-1), right.logsumexp(-1), rtol=1e-7
         )
-    if name == "target_hidden":
-        return torch.allclose(left.double(), right.double(), rtol=1e-8)
+    if name == "target_hidden":  # is not stored
+        return left.shape[:2] == right.shape[:2]
     if isinstance(left, torch.Tensor):
         return left.dtype == right.dtype and torch.equal(left, right)
     return left == (pytest.approx(dict(right)) if name == "seconds" else right)
@@ -122,10 +122,9 @@ def test_each_field_of_200_random_runs_comes_back(tmp_path):
             assert after.trace.finish(prompt) == before.trace.finish(prompt)
         rounds = before.trace.rounds
         counts[kind] += len(rounds) > 0
-        counts["queue"] += len({r.names for r in rounds}) > 1
+        counts["queue"] += len({r.prompt_ids for r in rounds}) > 1
         counts["looks beyond"] += any(not r.stops_at_first_rejection for r in rounds)
         counts["branches"] += any(r.draft.parents is not None for r in rounds)
-        counts["hidden"] += any(r.target_hidden is not None for r in rounds)
         counts["ragged draft"] += any(len(set(r.draft.lengths.tolist())) > 1 for r in rounds)
         counts["no round"] += not rounds
     assert min(counts.values()) >= 10, counts

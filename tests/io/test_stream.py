@@ -28,7 +28,7 @@ def in_rounds(tokens, sizes):
     rounds = []
     start = 0
     for size in [*sizes, len(tokens) - sum(sizes)]:
-        rounds.append(SimpleNamespace(names=(0, 1), emitted=((), tuple(tokens[start : start + size]))))
+        rounds.append(SimpleNamespace(prompt_ids=(0, 1), emitted=((), tuple(tokens[start : start + size]))))
         start += size
     return rounds
 

@@ -117,7 +117,7 @@ def test_numbers_do_not_round_to_certainty(value, shown):
 
 
 def test_a_prompt_whose_turn_had_not_come_is_told_from_one_without_space():
-    queue = tiny_recording([[1], [2], [3] * 40], at_once=1)
+    queue = tiny_recording([[1], [2], [3] * 40], batch_size=1)
     cut = replace(queue, trace=replace(queue.trace, rounds=queue.trace.rounds[:1]), draws=queue.draws[:1])
     sentences = [steps(cut, prompt)[0].sentence for prompt in (1, 2)]
     assert sentences == ["The run ended before this prompt had a row.", "Not a single token fits."]

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from minispec import SeededRng, Warp
+from minispec.core.rng import RoundPlan, RoundRng
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import untrained_exit
 from minispec.drafters.medusa import Medusa
@@ -64,7 +65,7 @@ def test_an_exit_learns_what_follows_each_token(model, rows):
     for text in rows[:2, :-1].tolist():
         for n in range(1, len(text) + 1):
             tokens = torch.tensor([text[:n]])
-            early = model.layers(model.embed_tokens(tokens), model.view(n, None), 0, 1)
+            early = model.layers[:1](model.embed_tokens(tokens), model.view(n, None))
             found.append(apart(says(model, text[:n]), model.head(exit(early))[0, -1]))
     has_loss("exit", exit, model, rows[:2], [found])
 
@@ -84,12 +85,12 @@ def test_a_head_learns_what_follows_the_pending_token(model, rows):
     has_loss("medusa", heads, model, rows[:2], positions)
 
 
-def drafts_along(drafter, start, text, k):
+def drafts_along(drafter, hidden, text, k):
     """Yields, for each draft that follows a text, its pending token's place and its distributions [n, V]."""
     for place in range(len(text)):
-        start(place)
+        drafter.start([text[: place + 1]], hidden[:, :place])
         rest = text[place : place + k]
-        rng = Says(rest[1:] + rest[:1])
+        rng = RoundRng(Says(rest[1:] + rest[:1]), RoundPlan.unlimited(1, torch.device("cpu")))
         yield place, drafter.propose(torch.tensor([text[place]]), len(rest), Warp(), rng).probs[0]
 
 
@@ -101,13 +102,8 @@ def test_a_feature_layer_learns_what_it_will_draft(model, rows):
     text = rows[0, :-1].tolist()
     hidden = model.hidden(tokens)
     found = [model.head(one)[0] for one in unroll(layer, model, tokens, hidden, 4)]
-    drafter = FeatureDrafter(layer, model)
-
-    def start(place):
-        drafter.start([text[: place + 1]], hidden[:, :place] if place else None)
-
     compared = 0
-    for place, probs in drafts_along(drafter, start, text, 4):
+    for place, probs in drafts_along(FeatureDrafter(layer, model), hidden, text, 4):
         for i, dist in enumerate(probs):
             tiny.same(dist, Warp()(found[i][place + i]))
             compared += 1
@@ -120,8 +116,8 @@ class Says(SeededRng):
     def __init__(self, text):
         self.text = text
 
-    def categorical(self, probs, *, positions=0, **names):
-        return torch.tensor([self.text[positions]])
+    def categorical(self, probs, place):
+        return torch.tensor([self.text[place.positions]])
 
 
 def drawn_layer(model):
@@ -143,11 +139,11 @@ def test_a_parallel_drafter_learns_what_it_will_draft(model, rows, k):
     """Every k tokens a draft begins, and training says at its places what the drafter says there."""
     model = deepcopy(model).double()
     parts = drawn_parts(model).double()
-    text = rows[0, :-1].tolist()
-    found, places = guess(parts, model, torch.tensor([text]), k)
-    drafter = ParallelDrafter(parts, model)
+    tokens = rows[:1, :-1]
+    text = tokens[0].tolist()
+    found, places = guess(parts, model, tokens, k)
     compared = 0
-    for start, probs in drafts_along(drafter, lambda n: drafter.start([text[: n + 1]]), text, k):
+    for start, probs in drafts_along(ParallelDrafter(parts, model), model.hidden(tokens), text, k):
         for i, dist in enumerate(probs if start % k == 0 else probs[:1]):
             at = places[i].tolist().index(start + i)
             tiny.same(dist, Warp()(found[i][0, at]))
@@ -183,7 +179,7 @@ def test_layers_begin_as_an_early_exit(model, rows):
     """Of as many layers: a feature layer with any features, a parallel drafter at the pending token."""
     exit = untrained_exit(model, 2)
     tokens = rows[:2]
-    early = model.layers(model.embed_tokens(tokens), model.view(tokens.shape[1], None), 0, 2)
+    early = model.layers[:2](model.embed_tokens(tokens), model.view(tokens.shape[1], None))
     found = make_feature_layer(model, 2)(tokens, torch.randn(2, tokens.shape[1], 16), model)
     torch.testing.assert_close(found, exit(early))
     logits = guess(make_parallel(model, 2), model, tokens, 3)[0][0]

@@ -77,7 +77,7 @@ def acceptance_probabilities(
 def along(model: LanguageModel, prompt: Tokens, text: Tokens, warp: Warp) -> Tensor:
     """Returns a model's distribution of each token of a text that follows a prompt: [n, V] float64."""
     block = torch.tensor([[*prompt, *text]], device=model.device)[:, :-1]
-    return warp(model(block)[0, len(prompt) - 1 :]).double()
+    return warp(model.head(model.hidden(block))[0, len(prompt) - 1 :]).double()
 
 
 @dataclass(frozen=True)

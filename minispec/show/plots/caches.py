@@ -61,7 +61,7 @@ def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[
     r = trace.rounds[index]
     stage = MOMENTS.index(moment)
     check_chain(r, row)
-    prompt = r.names[row] if r.names else row
+    prompt = r.prompt_ids[row]
     text = trace.committed(prompt, index)
     drafted = r.draft.tokens[row, : r.drafted(row)].tolist()
     rolled_back = moment in ("rolled back", "caught up")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from minispec.core.rng import Place
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.theory.acceptance import compare_acceptance, coupled_acceptance
 from minispec.verifiers.coupled import KeyedRng
@@ -36,9 +37,7 @@ def test_formula_is_what_the_noise_does():
     rows = torch.arange(n) % 1000
     positions = torch.arange(n) // 1000
     picks = [
-        KeyedRng(7).categorical(
-            x.expand(n, 3), rows=rows, positions=positions, live=torch.ones(n, dtype=bool)
-        )
+        KeyedRng(7).categorical(x.expand(n, 3), Place(rows, positions, torch.ones(n, dtype=bool)))
         for x in (p, q)
     ]
     agree = float(coupled_acceptance(p, q))

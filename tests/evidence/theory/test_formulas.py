@@ -107,7 +107,9 @@ def test_seven_billion_weights():
 def test_cache_bytes_are_the_caches_own(dtype):
     """The formula gives what a real cache says that it takes."""
     model = GPT(tiny_config(layers=3, max_length=40)).to(dtype)
-    assert kv_cache_bytes(model.config, 2 * 40, dtype.itemsize) == model.new_cache(2).bytes
+    cache = model.new_cache(2)
+    cache.reserve(40)
+    assert kv_cache_bytes(model.config, 2 * 40, dtype.itemsize) == cache.bytes
 
 
 @pytest.mark.parametrize(

@@ -44,29 +44,29 @@ def shown_of(recording, prompt):
     )
 
 
-@pytest.mark.parametrize("at_once", [1, 2, None])
-def test_a_prompt_of_a_queue_is_shown_as_alone(at_once):
+@pytest.mark.parametrize("batch_size", [1, 2, None])
+def test_a_prompt_of_a_queue_is_shown_as_alone(batch_size):
     """At temperature 0, whichever row it had, and when: text, spans, caches, tested positions, steps."""
-    together = tiny_recording(QUEUE, at_once=at_once, **ENDED)
+    together = tiny_recording(QUEUE, batch_size=batch_size, **ENDED)
     for number, prompt in enumerate(QUEUE):
         assert shown_of(together, number) == shown_of(tiny_recording([prompt], **ENDED), 0)
 
 
 def test_pictures_of_a_queue_are_those_of_its_first_prompt():
     """Where the first prompt's row goes on with another text, that text is not drawn."""
-    queue = tiny_run(QUEUE, at_once=1, **ENDED)
+    queue = tiny_run(QUEUE, batch_size=1, **ENDED)
     alone = tiny_run(QUEUE[:1], **ENDED)
     assert coloured_text(queue, WORDS).twin == coloured_text(alone, WORDS).twin
     assert timeline(queue, WORDS, tokens=99).twin == timeline(alone, WORDS, tokens=99).twin
     later = len(alone.rounds)
-    assert queue.rounds[later].names != (0,)
+    assert queue.rounds[later].prompt_ids != (0,)
     assert all(slot.held for slot in cache_slots(queue, later, "before") if slot.token is not None)
     assert len(cache_grid(queue, WORDS, later).twin) > 0
 
 
 def test_numbers_of_a_queue_are_those_of_the_prompt():
     """Each test shows the number that was compared: below min(1, p/q) where the guess was accepted."""
-    queue = tiny_recording(QUEUE, at_once=2)
+    queue = tiny_recording(QUEUE, batch_size=2)
     found = [step for prompt in range(len(QUEUE)) for step in steps(queue, prompt) if step.phase == "test"]
     tests = [(s.draw.number, s.positions[s.here]) for s in found if s.draw and s.draw.number is not None]
     assert len(tests) > 10
@@ -76,7 +76,7 @@ def test_numbers_of_a_queue_are_those_of_the_prompt():
 
 def test_the_text_of_a_tree_is_marked():
     """What is not rejected is the text; what is rejected was a candidate where the correction stands."""
-    trace = tiny_run(QUEUE, TreeDrafter(DRAFT, (0, 0, 1)), verifier=verify_tree, at_once=2)
+    trace = tiny_run(QUEUE, TreeDrafter(DRAFT, (0, 0, 1)), verifier=verify_tree, batch_size=2)
     rejected = 0
     for prompt in range(len(QUEUE)):
         tokens = marked_tokens(trace, WORDS, prompt)

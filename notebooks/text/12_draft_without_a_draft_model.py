@@ -42,8 +42,7 @@ def run_with(drafter, prompts, temperature, target=target):
     return minispec.record(target, drafter, prompts, k=4, verifier=rule, **settings(temperature))
 
 
-def round_rng(rows):
-    """What a drafter draws from in a round."""
+def round_rng(rows):  # what a drafter draws from in a round
     return RoundRng(minispec.SeededRng(0), RoundPlan.unlimited(rows, target.device))
 
 
@@ -319,8 +318,7 @@ def note(layer, given):
 
 other_layers(first_layers(torch.tensor([prompt[:-1]]), first), later)  # prefill
 hooks = [layer.register_forward_pre_hook(note) for layer in target.layers]
-tokens = [prompt[-1]]
-outs = []
+tokens, outs = [prompt[-1]], []
 for _ in range(3):  # draft: E layers, the exit, the head
     outs.append(first_layers(torch.tensor([tokens[-1:]]), first))
     tokens.append(int(target.head(exit(outs[-1])).argmax()))

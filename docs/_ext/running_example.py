@@ -130,7 +130,7 @@ def facts_of_round(r):
         "tested": r.tested(0),
         "next": [int(r.verdict.token[0])],
         "emitted": r.emitted[0],
-        "gained": len(r.emitted[0]),
+        "came": len(r.emitted[0]),
     }
     for model, lengths in (("target", r.target_cache), ("draft", r.draft_cache)):
         for moment in ("before", "verified", "after"):

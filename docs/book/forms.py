@@ -117,8 +117,8 @@ def rules() -> dict[str, FirstToken]:
         from_p = first_token(verify_rejection, p, q)
     accept = "keep with min(1, p/q)"
     return {
-        "1  keep the target's best token, else say it": first_token(verify_greedy, p, q),
-        "2  keep what a draw from p agrees with, else say the draw": first_token(verify_coupled, p, q),
+        "1  keep the target's best token, else emit it": first_token(verify_greedy, p, q),
+        "2  keep what a draw from p agrees with, else emit the draw": first_token(verify_coupled, p, q),
         f"3  {accept}, else draw from p": from_p,
         f"4  {accept}, else draw from the residual": first_token(verify_rejection, p, q),
     }
@@ -161,8 +161,8 @@ def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], 
     tests = drafted_tokens(r, words, drawn=drawn)
     signs = {state: STATES[state].glyph for state in ("accepted", "rejected", "untested")}
     emitted = zip(kinds(r, 0), r.emitted[0], strict=True)
-    gained = [f"{STATES[kind].glyph} {shown(words[token])}" for kind, token in emitted]
-    gained += ["–"] * (len(tests) + 1 - len(gained))
+    came = [f"{STATES[kind].glyph} {shown(words[token])}" for kind, token in emitted]
+    came += ["–"] * (len(tests) + 1 - len(came))
     verdicts = [signs.get(test.state, signs["accepted"]) for test in tests]
     lines = [
         given("drafted", [shown(words[test.token]) for test in tests]),
@@ -171,7 +171,7 @@ def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], 
         given("number drawn", ["–" if test.drawn is None else f"{test.drawn:.2f}" for test in tests]),
         answer("min(1, p/q)", [f"{test.acceptance:.2f}" for test in tests], filled),
         answer(f"verdict: {' '.join(signs.values())}", verdicts, filled),
-        answer("comes out", gained, filled),
+        answer("comes out", came, filled),
     ]
     task = (
         "Keep a token if its number lies below min(1, p/q). A dash: none was drawn, as p is not smaller, or "

@@ -31,7 +31,7 @@ def triton_utils() -> SimpleNamespace:
 
 
 def rule_of_list(sample: Callable[..., Tensor]) -> Decide:
-    """Makes an acceptance rule of vLLM's `rejection_sample` or its like, which draws from torch: p [B, K+1, V]."""
+    """Makes a rule of vLLM's `rejection_sample` or its like, which draws from torch: p [B, K+1, V]."""
 
     def verify(draft, target_probs, rng):
         rows = len(draft.tokens)

@@ -32,7 +32,7 @@ from minispec.verifiers.tree import parents_of
 
 LIBRARY = "transformers.generation"
 IMPORTED = sys.stdlib_module_names | {"torch", "triton"}  # by files that are loaded
-EmitRow = Callable[[Draft, Tensor, RoundRng], Sequence[int] | Tensor]  # one row's draft, p [1, K+1, V], rng -> ids
+EmitRow = Callable[[Draft, Tensor, RoundRng], Sequence[int] | Tensor]  # one row's draft, p [1, K+1, V]: ids
 
 
 def load_file(path: Path, **given: Any) -> Any:

@@ -45,8 +45,8 @@ def row_of(r: Round, prompt: int) -> int | None:
 class Trace:
     """A whole run: a header and its rounds.
 
-    In a queue (`batch_size`) a row holds prompt after prompt. What belongs to a prompt is found under its number,
-    whichever row it had; a number that is not there is refused by ValueError.
+    In a queue (`batch_size`) a row holds prompt after prompt. What belongs to a prompt is found under its
+    number, whichever row it had; a number that is not there is refused by ValueError.
     """
 
     prompts: tuple[tuple[int, ...], ...]  #: token ids, prompt by prompt

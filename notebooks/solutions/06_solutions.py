@@ -16,8 +16,8 @@ from minispec.classroom import check
 
 # %% tags=["exercise"]
 def residual(p, q):
-    lacking = (p - q).clamp(min=0)
-    return lacking / lacking.sum() if lacking.sum() > 0 else p
+    excess = (p - q).clamp(min=0)
+    return excess / excess.sum() if excess.sum() > 0 else p
 
 
 check("residual", residual, strict=True)

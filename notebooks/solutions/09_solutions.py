@@ -28,9 +28,9 @@ def my_test(verifier):
     text = torch.cat([tokens, tokens[:, :1]], 1)  # [B, 3]; after verdict.token it means nothing
     text[torch.arange(rows), verdict.accepted] = verdict.token
     for i in range(3):
-        said = text[verdict.accepted >= i, i]
-        share = torch.bincount(said, minlength=3) / len(said)
-        if (share - p[i]).abs().max() > 5 * 0.5 / len(said) ** 0.5:
+        outcomes = text[verdict.accepted >= i, i]
+        share = torch.bincount(outcomes, minlength=3) / len(outcomes)
+        if (share - p[i]).abs().max() > 5 * 0.5 / len(outcomes) ** 0.5:
             return False
     return True
 

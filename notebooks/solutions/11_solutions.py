@@ -26,10 +26,10 @@ class LookUpDrafter:
         self.texts = [list(prompt) for prompt in prompts]
 
     def propose(self, pending, k, warp, rng):
-        found = [self.look_up(text)[:k] for text in self.texts]
-        tokens = torch.tensor([ids + [0] * (k - len(ids)) for ids in found])  # [B, k]
+        matches = [self.look_up(text)[:k] for text in self.texts]
+        tokens = torch.tensor([ids + [0] * (k - len(ids)) for ids in matches])  # [B, k]
         probs = torch.nn.functional.one_hot(tokens, self.vocab_size).double()
-        return Draft(tokens, probs, torch.tensor([len(ids) for ids in found]))
+        return Draft(tokens, probs, torch.tensor([len(ids) for ids in matches]))
 
     def look_up(self, text):
         for end in range(len(text) - 1, 1, -1):  # the latest position first
@@ -38,8 +38,8 @@ class LookUpDrafter:
         return []
 
     def commit(self, round):
-        for text, gained in zip(self.texts, round.emitted, strict=True):
-            text.extend(gained)
+        for text, emitted in zip(self.texts, round.emitted, strict=True):
+            text.extend(emitted)
 
 
 check("look-up-drafter", LookUpDrafter, strict=True)

@@ -33,12 +33,12 @@ check("tree-mask", tree_mask, strict=True)
 
 # %% tags=["exercise"]
 def try_candidates(tokens, dists, p, rng):
-    left = p
+    remaining = p
     for n, (x, q) in enumerate(zip(tokens, dists, strict=True)):
-        if rng.uniform() < left[x] / q[x]:
+        if rng.uniform() < remaining[x] / q[x]:
             return n, x
-        left = residual(left, q)
-    return len(tokens), rng.draw(left)
+        remaining = residual(remaining, q)
+    return len(tokens), rng.draw(remaining)
 
 
 check("try-candidates", try_candidates, strict=True)

@@ -13,10 +13,10 @@ from minispec.classroom import check
 
 # %% tags=["exercise"]
 def refill_rows(done, waiting, space):
-    left = [name for name in waiting if space[name] > 0]
+    waiting = [prompt_id for prompt_id in waiting if space[prompt_id] > 0]
     free = [row for row, ended in enumerate(done) if ended]
-    placed = list(zip(free, left, strict=False))
-    return placed, left[len(placed) :]
+    placed = list(zip(free, waiting, strict=False))
+    return placed, waiting[len(placed) :]
 
 
 check("refill-rows", refill_rows, strict=True)

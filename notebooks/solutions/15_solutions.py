@@ -15,11 +15,11 @@ from minispec.classroom import check
 # %% tags=["exercise"]
 def block_ratios(tokens, dists, target_dists):
     w = 1.0
-    found = []
+    ratios = []
     for x, q, p in zip(tokens, dists, target_dists, strict=False):
         w = min(1.0, w * float(p[x] / q[x]))
-        found.append(w)
-    return found
+        ratios.append(w)
+    return ratios
 
 
 check("block-ratios", block_ratios, strict=True)

@@ -5,7 +5,7 @@
 # how long your machine takes for one token and for five, and write the whole method in a dozen
 # lines.
 #
-# **You'll learn**: why a large model writes slowly although its computer is mostly idle, and how
+# **You'll learn**: why a large model decodes slowly although its computer is mostly idle, and how
 # guesses use the idle part.
 #
 # **You'll need**: Python, and a rough idea of what a language model does.
@@ -30,7 +30,7 @@ print(pair.walkthrough)
 # ## The whole method first
 #
 # Two models continue this story. The small one, the *draft model*, guesses some words ahead. The
-# large one, the *target*, looks at all guesses at once, keeps those that it would have written
+# large one, the *target*, looks at all guesses at once, keeps those that it would have emitted
 # itself, and replaces the first that it would not. Click through two rounds with **next**, or use
 # the arrow keys.
 
@@ -40,7 +40,7 @@ from minispec.show.stepper import Stepper
 Stepper(recording, rounds=2, title="Two rounds of speculative decoding")
 
 # %% [markdown]
-# Watch the words of the story. What the lines about the caches say is explained in notebooks 5 and
+# Watch the words of the story. The lines about the caches are explained in notebooks 5 and
 # 8. This notebook asks the question that comes first: why would anybody want to guess?
 #
 # ## What a model computes
@@ -193,13 +193,13 @@ five_guess.against(ratio)
 # guesses and works ahead. If the guess was right, time is saved; if not, the work is wasted.
 #
 # Here the draft model guesses k tokens. Then one pass of the target reads the text and all guesses.
-# For each guess, the pass gives the token that the target would have written there. This is the
+# For each guess, the pass gives the token that the target would have emitted there. This is the
 # whole method:
 
 
 # %% tags=["written", "nbval-check-output"]
 def speculate_greedily(target, draft, prompt, n, k):
-    """Returns the n tokens that the target would write alone, and how many passes it took."""
+    """Returns the n tokens that the target would emit alone, and how many passes it took."""
     text = list(prompt)
     passes = 0
     while len(text) < len(prompt) + n:
@@ -223,7 +223,7 @@ print(f"{len(tokens)} tokens, {passes} passes of the target; the same text: {tok
 #
 # The text is the target's own, token for token. Each token was either the target's answer, or a
 # guess that equals it. The package's loop does the same, and does not read the text again in every
-# pass. Notebook 5 says how.
+# pass. Notebook 5 explains how.
 
 # %% tags=["claim-A6", "claim-A7", "claim-B3", "misleads-single-pass"]
 drafter = minispec.ModelDrafter(draft)
@@ -245,9 +245,9 @@ assert (run.tokens(), counts.target_calls) == (tokens, passes) and tokens == alo
 k = 5
 beginning = "Once there were two friends. Rue the cat had a kite."
 start = pair.tokenizer.encode(beginning)
-written, needed = speculate_greedily(target, draft, start, n=30, k=k)
-print(beginning + pair.tokenizer.decode(written))
-print(f"{len(written)} tokens, {needed} passes of the target")
+emitted, needed = speculate_greedily(target, draft, start, n=30, k=k)
+print(beginning + pair.tokenizer.decode(emitted))
+print(f"{len(emitted)} tokens, {needed} passes of the target")
 
 # %% [markdown]
 # The draft model runs token by token, and meanwhile the target waits. Then the target has its one
@@ -262,7 +262,7 @@ assert speculative_spans(run, work)[-1].end < counts.emitted * work.target
 timeline(run, recording.words, work, tokens=11)
 
 # %% [markdown]
-# ✓ is a guess that was kept. A guess that was not is ✗, and ↳ is what the target wrote in its
+# ✓ is a guess that was kept. A guess that was not is ✗, and ↳ is what the target emits in its
 # place. Guesses after it (○) are dropped. ★ is the free token after guesses that were all kept.
 # Which tokens were easy?
 
@@ -280,11 +280,11 @@ wrote(most_probable, continue_alone, speculate_greedily, measured=f"{share}, and
 # %% [markdown]
 # ## Recap
 #
-# - A model writes one token per pass, and each pass needs the token of the one before.
+# - A model emits one token per pass, and each pass needs the token of the one before.
 # - Every pass reads all weights. For one token, a large model waits for memory most of the time.
 # - So a few more positions in the same pass cost little. Those positions can hold guesses.
 # - Speculative decoding does this: a small model guesses ahead, the large one checks all guesses in
-#   one pass, and the text is the one that the large model writes alone.
+#   one pass, and the text is the one that the large model decodes alone.
 #
 # Next, notebook 2: what a pass leaves in a cache, so that the next one need not read the text
-# again. (On the short way, notebook 5: it says the same in ten lines.)
+# again. (On the short way, notebook 5: it explains the same in ten lines.)

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 2. Fill a KV cache
 #
-# **You'll do**: write the same tokens without a cache and with one, make the cache of one attention
-# head from two lists, and write the loop that decodes with a cache.
+# **You'll do**: decode the same tokens without a cache and with one, make the cache of one
+# attention head from two lists, and write the loop that decodes with a cache.
 #
 # **You'll learn**: what prefill does, why one token is always *pending*, and why draft and target
 # have a cache each.
@@ -30,8 +30,8 @@ print(f"{pair.walkthrough}\n\n{len(prompt)} tokens")
 # %% [markdown]
 # ## Without a cache, everything is read again
 #
-# A language model reads a text and says what may come next. For the token after that it reads the
-# text again, now one token longer. Nothing is remembered in between.
+# A language model reads a text and gives a distribution of what may come next. For the token after
+# that it reads the text again, now one token longer. Nothing is remembered in between.
 #
 # How much reading is that? Guess before you run on: put a number in place of `None`.
 
@@ -84,13 +84,14 @@ assert torch.allclose(torch.stack(outputs), fused, atol=1e-4)
 
 # %% [markdown]
 # All layers and heads together are what `new_cache` makes. `read` hands the model some tokens and
-# its cache. From here on, everything goes through it.
+# its cache: `hidden` runs the layers, and `head` makes logits of what comes out. From here on,
+# everything goes through it.
 
 
 # %% tags=["written", "basic"]
 def read(model, cache, tokens):
     """Reads tokens after what the cache holds; returns logits [n, V] and extends the cache by n."""
-    return model(torch.tensor([tokens]), cache)[0]
+    return model.head(model.hidden(torch.tensor([tokens]), cache))[0]
 
 
 # %% [markdown]
@@ -163,7 +164,7 @@ from minispec.core.prefill import prefill
 
 cache = target.new_cache(rows=1)
 catch_up(target, cache, prompt)
-theirs = prefill(target, [prompt])  # the package's, for any number of rows
+theirs, _ = prefill(target, [prompt])  # the package's, for any number of rows
 print("ours holds", *cache.row_lengths, "tokens, the package's", *theirs.row_lengths)
 assert torch.equal(read(target, cache, prompt[-1:]), read(target, theirs, prompt[-1:]))
 
@@ -226,7 +227,7 @@ for _ in range(30):
     read(target, cache, prompt[-1:])
     seconds["whole text"].append(between - started)
     seconds["one token"].append(perf_counter() - between)
-whole_text, one_token = (1e3 * median(taken) for taken in seconds.values())
+whole_text, one_token = (1e3 * median(times) for times in seconds.values())
 print(f"the whole text: {whole_text:.2f} ms; one token with a cache: {one_token:.2f} ms")
 assert cache.row_lengths == (len(prompt),)
 
@@ -276,10 +277,13 @@ cache_grid(trace, words, 0, ["before", "drafted", "verified"])
 
 # %% tags=["hide-input", "misleads-whole-sequence", "claim-A3"]
 passes = []  # positions that go through the target, one number for each pass
-hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
+hook = target.embed_tokens.register_forward_pre_hook(
+    lambda _, given: passes.append(given[0].shape[1])
+)
 again = minispec.record(target, minispec.ModelDrafter(draft), [prompt], **settings)
 hook.remove()
-assert passes == [1 + r.drafted(0) for r in again.rounds]  # the pending token and the draft
+assert passes[0] == len(prompt) - 1  # prefill
+assert passes[1:] == [1 + r.drafted(0) for r in again.rounds]  # the pending token and the draft
 
 # %% [markdown]
 # It reads the pending token and the draft, no more. Do it with your own functions. The logits are

@@ -31,8 +31,9 @@ for name, model in (("target", target), ("draft", draft)):
 # %% [markdown]
 # ## Stories from a grammar
 #
-# A draft is worth something if it often says what the target says, and costs little. So we need two
-# models of the same language, one large and one small. The language here is made for it.
+# A draft model is worth something if it often has the target's distribution, and costs little. So
+# we need two models of the same language, one large and one small. The language here is made for
+# it.
 
 # %% tags=["nbval-check-output"]
 from textwrap import fill
@@ -49,7 +50,7 @@ print(fill(", ".join(facts), 90))
 # %% [markdown]
 # First the friends are introduced, then they do things. What they *are* is drawn at random. Later,
 # a sentence such as "The cat sat on the …" has only one right end: where this cat slept, as the
-# introduction said.
+# introduction has it.
 #
 # Every choice has a probability, and all of them are in `minispec/train/grammar.toml`. So one
 # question has an answer here that usually has none.
@@ -78,8 +79,9 @@ dataset = gather(recipe, pair.tokenizer, held_out=32)
 print(f"{len(sequences)} sequences of {sequences.shape[1]} tokens to learn from")
 
 # %% [markdown]
-# Here is a training loop. A batch has eight sequences. The model says at each position what may
-# come next, and the loss is the surprise at what did come: the cross-entropy, in nats per token.
+# Here is a training loop. A batch has eight sequences. At each position the model gives a
+# distribution of what may come next, and the loss tells how improbable it found what did come: the
+# cross-entropy, in nats per token.
 
 
 # %% tags=["written"]
@@ -117,9 +119,9 @@ for step, loss in enumerate(train(my_target, sequences, 60), 1):
 assert live[-1].validation < 1.2
 
 # %% [markdown]
-# The draft learns the stories in the same way. But a draft is there to say what *the target* says.
-# So it then goes on and learns from the target: not which word came, but how probable the target
-# finds every word. That is called *distilling*. What becomes of the target?
+# The draft learns the stories in the same way. But a draft is there to guess what *the target*
+# would emit. So it then goes on and learns from the target: not which word came, but how probable
+# the target finds every word. That is called *distilling*. What becomes of the target?
 
 # %% tags=["predict"]
 predict("distilled-draft", guess=None)
@@ -259,9 +261,9 @@ shared = [float(common[where].mean()) for where in kinds.values()]
 assert shared[0] > 0.9 and shared[2] == min(shared)
 
 # %% [markdown]
-# Most of a text is easy, and easy for both. Here is a text that the two wrote together (notebook 8
-# will show how). Above: each drafted token's probability of being kept. Below: how far p and q are
-# apart.
+# Most of a text is easy, and easy for both. Here is a text that the two decoded together (notebook
+# 8 will show how). Above: each drafted token's probability of being kept. Below: how far p and q
+# are apart.
 
 # %% tags=["claim-B1"]
 from minispec.io.walkthrough import load_walkthrough
@@ -315,16 +317,16 @@ check("total-variation", total_variation)
 # %% tags=["claim-C9"]
 plain = minispec.load_pair("stories", draft="draft-plain").draft
 kept = {"plain": in_common(target, plain, tokens), "distilled": common}
-for name, found in kept.items():
-    print(f"{name:10} α = {found[real].mean():.3f}, so {1 - found[real].mean():.3f} is rejected")
+for name, shares in kept.items():
+    print(f"{name:10} α = {shares[real].mean():.3f}, so {1 - shares[real].mean():.3f} is rejected")
 assert kept["distilled"][real].mean() > kept["plain"][real].mean()
 
 # %% [markdown]
 # A few points of α are worth a lot, because they count at every token.
 #
-# One thing must be the same in both models, because the rules of these notebooks compare p and q
-# token by token: the vocabulary. If token 7 is "cat" here and "hat" there, the draft's guesses mean
-# nothing.
+# One thing must be the same in both models, because the acceptance rules of these notebooks compare
+# p and q token by token: the vocabulary. If token 7 is "cat" here and "hat" there, the draft's
+# guesses mean nothing.
 
 # %% tags=["claim-E4", "nbval-check-output"]
 from minispec.evidence.proof.models import table_model
@@ -341,8 +343,8 @@ print(refusal)
 assert "share one vocabulary" in refusal
 
 # %% [markdown]
-# And the pair that you trained? α says how far two models agree, not how good they are. Yours agree
-# on the easy words, and neither has learned the hard ones yet.
+# And the pair that you trained? α measures how far two models agree, not how good they are. Yours
+# agree on the easy words, and neither has learned the hard ones yet.
 
 # %%
 mine = in_common(my_target, my_draft.requires_grad_(False), tokens)[real].mean()
@@ -354,8 +356,9 @@ wrote(train, distil, in_common, measured=measured)
 #
 # - The loss of the best model is the entropy of the text, not zero.
 # - Most tokens are easy, and a small model gets them as well as a large one. The two disagree where
-#   one must connect what was said far apart.
-# - Distilling trains the draft to say what the target says. Not one weight of the target changes.
+#   one must connect what stands far apart.
+# - Distilling trains the draft to have the target's distributions. Not one weight of the target
+#   changes.
 # - The probability that a drafted token is accepted is what p and q have in common, Σ min(p, q): 1
 #   minus their total variation. Its mean along texts is α.
 # - For the rules used here, draft and target must share one vocabulary.

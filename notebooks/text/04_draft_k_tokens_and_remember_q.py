@@ -59,7 +59,7 @@ assert int(cache.lengths) == len(prompt) + 1  # the pending token and the first 
 # %% [markdown]
 # One forward a guess. Nothing has read the last guess yet.
 #
-# Now and then one reads that a draft comes "in one shot". From a model that writes token by token,
+# Now and then one reads that a draft comes "in one shot". From a model that guesses token by token,
 # it cannot. Take another first guess, and see how the second changes:
 
 # %% tags=["misleads-one-shot"]
@@ -113,25 +113,30 @@ def draft(model, cache, pending, k, warp, rng):
 
 
 # %% [markdown]
-# The package's drafter is `ModelDrafter`. `start` is prefill; `propose` guesses, for many texts at
-# once. From the same seed it gives the same tokens and the same distributions.
+# The package's drafter is `ModelDrafter`. `start` is prefill (it is also given the target's hidden
+# states of the prompt, which some drafters use); `propose` guesses, for many texts at once.
+# `RoundRng` binds the random numbers to a round's plan: which prompts, which positions, how many
+# tokens. From the same seed it gives the same tokens and the same distributions.
 
 # %% tags=["claim-A2", "misleads-one-shot", "nbval-check-output"]
+from minispec.core.rng import RoundPlan, RoundRng
+
 cache = draft_model.new_cache(rows=1)
 catch_up(draft_model, cache, prompt)
 tokens, dists = draft(draft_model, cache, prompt[-1], 4, warp, minispec.SeededRng(3))
 
 drafter = minispec.ModelDrafter(draft_model)
-drafter.start([prompt])
-theirs = drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=minispec.SeededRng(3))
+drafter.start([prompt], target.hidden(torch.tensor([prompt[:-1]])))
+round_rng = RoundRng(minispec.SeededRng(3), RoundPlan.unlimited(rows=1, device=target.device))
+theirs = drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=round_rng)
 print("drafted:", *(repr(words[token]) for token in tokens))
 print("tokens in the two caches:", *cache.row_lengths, *drafter.cache_lengths)
 assert tokens == theirs.tokens[0].tolist() and torch.equal(torch.stack(dists), theirs.probs[0])
 
 # %% tags=["hide-input", "claim-A2"]
 calls = []
-hook = draft_model.register_forward_pre_hook(lambda *given: calls.append(given))
-drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=minispec.SeededRng(3))
+hook = draft_model.embed_tokens.register_forward_pre_hook(lambda *given: calls.append(given))
+drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=round_rng)
 hook.remove()
 assert len(calls) == 4 and tokens[:2] == [first, second] and torch.equal(dists[1], q2)
 
@@ -239,10 +244,10 @@ print(f"the draft takes {share:.0%} of both")
 predict("why-remember-q", guess=None)
 
 # %% [markdown]
-# Three tokens, a, b and c. The target says p = (3, 2, 1)/6. The draft's softmax is (1, 1, 4)/6, and
-# its drafter always takes c. Notebook 6 derives the rule; in short: keep a token with probability
-# min(1, p/q), and after a rejection draw from what p has more than q. What comes out can be
-# computed by hand, in fractions.
+# Three tokens, a, b and c. The target's distribution is p = (3, 2, 1)/6. The draft's softmax is (1,
+# 1, 4)/6, and its drafter always takes c. Notebook 6 derives the rule; in short: keep a token with
+# probability min(1, p/q), and after a rejection draw from what p has more than q. What comes out
+# can be computed by hand, in fractions.
 
 
 # %% tags=["written", "nbval-check-output"]
@@ -353,7 +358,7 @@ wrote(draft, first_token_by_hand, measured=measured)
 # %% [markdown]
 # ## Recap
 #
-# - A draft model that writes token by token needs K forwards for K guesses. It has a cache of its
+# - A draft model that guesses token by token needs K forwards for K guesses. It has a cache of its
 #   own.
 # - Drafting costs K · c steps of the target per round, and that is not always little.
 # - A draft is tokens *and* distributions. q is the distribution that a token was really drawn from.

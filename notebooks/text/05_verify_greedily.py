@@ -53,9 +53,9 @@ print(f"without a cache: {' + '.join(str(n + i) for i in range(4))} = {4 * n + 6
 assert text[-1] == int(again)
 
 # %% [markdown]
-# So whenever a step begins, the cache holds one token less than the text: the last one written,
-# which is pending. With a cache each position is computed once. Without one, every step reads the
-# whole text so far.
+# So whenever a step begins, the cache holds one token less than the text: the last one, which is
+# pending. With a cache each position is computed once. Without one, every step reads the whole text
+# so far.
 #
 # The target and the draft model have a cache each. Neither can read the other's: their keys and
 # values come from different weights. Here are both when a round begins.
@@ -72,7 +72,7 @@ cache_grid(recording.trace, words, 0, ["before"])
 # ## Six steps, or one pass
 #
 # The story has two friends, and the draft model has guessed five tokens. Which of them would the
-# target have written too? Temperature is 0: the target always writes its most probable token.
+# target have emitted too? Temperature is 0: the target always emits its most probable token.
 #
 # The slow way: let the target read the pending token, look at its answer, let it read the first
 # guess, look again, and so on. That is six target calls. The fast way: hand it all six tokens at
@@ -131,25 +131,25 @@ check("shift-the-mask", verification_mask)
 # %% [markdown]
 # ## The shift: a row judges the token after its own
 #
-# A model that has read a token says what comes *next*. So the row of the pending token judges the
-# first guess, the row of the first guess judges the second, and so on. The row of the last guess
-# judges nothing that was drafted: it is there for a bonus.
+# A model that has read a token gives the distribution of the *next*. So the row of the pending
+# token judges the first guess, the row of the first guess judges the second, and so on. The row of
+# the last guess judges nothing that was drafted: it is there for a bonus.
 
 # %% tags=["claim-A3", "nbval-check-output"]
 best = logits.argmax(-1).tolist()  # [K + 1]: the target's own choice after each of the six tokens
 for row, judged in enumerate([*(repr(words[token]) for token in drafted), "nothing: the bonus"]):
     read = repr(words[block[row]])
-    says = repr(words[best[row]])
-    print(f"row {row} has read {read:8} and says {says:8}: judges {judged}")
+    choice = repr(words[best[row]])
+    print(f"row {row} has read {read:8} and says {choice:8}: judges {judged}")
 
 # %% [markdown]
-# What if one compares each guess with the row of that same guess? Take a target that says b after
+# What if one compares each guess with the row of that same guess? Take a target that emits b after
 # a, c after b, and a after c, and a draft that does the same.
 
 # %% tags=["misleads-offset", "nbval-check-output"]
-says = {"a": "b", "b": "c", "c": "a"}
+follows = {"a": "b", "b": "c", "c": "a"}
 guesses = ["b", "c"]  # after the pending token a
-rows = [says[token] for token in ["a", *guesses]]  # b, c, a
+rows = [follows[token] for token in ["a", *guesses]]  # b, c, a
 for name, shift in (("the row before the guess", 0), ("the row of the guess itself", 1)):
     kept = 0
     while kept < 2 and guesses[kept] == rows[kept + shift]:
@@ -159,8 +159,8 @@ for name, shift in (("the row before the guess", 0), ("the row of the guess itse
 assert made == ["c"]
 
 # %% [markdown]
-# One row off, right guesses are rejected. Worse, the text is wrong: this target never writes c
-# after a.
+# One row off, right guesses are rejected. Worse, the text is wrong: this target never emits c after
+# a.
 #
 # If a row has read only what comes before, then a drafted token has no influence on the rows before
 # it. Predict what happens if one is replaced.
@@ -229,19 +229,19 @@ def accept_greedy(tokens, dists, target_dists, rng):
 
 
 # %% [markdown]
-# Use it on the draft of the story. The package's rule works on many rows at once and returns how
-# many it accepts, and the token after them. For this row it says the same.
+# Use it on the draft of the story. The package's verifier works on many rows at once and returns
+# how many tokens it accepts, and the token after them. For this row it decides the same.
 
 # %% tags=["claim-A4", "claim-B3", "misleads-correction-emitted"]
 from minispec.show.plots.verification import verification_strip
 
 greedy = minispec.Warp(temperature=0)
 rng = minispec.SeededRng(0)
-gained = accept_greedy(drafted, None, greedy(logits), rng)
-print(f"{len(gained) - 1} accepted and 1 correction: {len(gained)} tokens out of 1 target call")
+emitted = accept_greedy(drafted, None, greedy(logits), rng)
+print(f"{len(emitted) - 1} accepted and 1 correction: {len(emitted)} tokens out of 1 target call")
 verdict = minispec.verify_greedy(rounds[0].draft, greedy(logits)[None], rng)
 package = [*drafted[: int(verdict.accepted)], int(verdict.token)]
-assert gained == package == list(rounds[0].emitted[0])
+assert emitted == package == list(rounds[0].emitted[0])
 verification_strip(rounds[0], words)
 
 # %% [markdown]
@@ -256,7 +256,7 @@ verification_strip(rounds[0], words)
 # %% tags=["misleads-left-to-right", "misconception-keep-later", "nbval-check-output"]
 def accept_all_matches(tokens, dists, target_dists, rng):
     best = target_dists.argmax(-1).tolist()
-    agreed = sum(token == own for token, own in zip(tokens, best[:-1], strict=True))
+    agreed = sum(token == wanted for token, wanted in zip(tokens, best[:-1], strict=True))
     return tokens[:agreed] + [best[agreed]]
 
 
@@ -338,7 +338,7 @@ assert counts.target_calls < calls
 # ## The same text
 #
 # Every token that comes out is the target's own choice, after a text of its own choices. So the
-# whole text is what the target alone would have written. The draft model only decides how fast.
+# whole text is what the target alone would have emitted. The draft model only decides how fast.
 #
 # That holds in exact arithmetic. Floating point adds in another order in a pass over six tokens
 # than in a pass over one, so a near tie could go the other way.
@@ -354,8 +354,8 @@ assert run.tokens() == alone
 # %% [markdown]
 # ## A sampled draft changes nothing
 #
-# Sometimes the draft is sampled, at temperature 1 say, and checked by this rule all the same. Is
-# the text then sampled too? Try three seeds.
+# Sometimes the draft is sampled, at temperature 1 for example, and checked by this rule all the
+# same. Is the text then sampled too? Try three seeds.
 
 # %% tags=["misleads-top-1-sampled"]
 sampled_draft = minispec.ModelDrafter(draft, minispec.Warp(temperature=1.0))
@@ -370,7 +370,7 @@ for seed in (1, 2, 3):
 assert all(same)
 
 # %% [markdown]
-# A rule that keeps only the target's most probable tokens writes the target's greedy text, whatever
+# A rule that keeps only the target's most probable tokens emits the target's greedy text, whatever
 # the temperature of the draft. It is not sampled text. For that, another rule is needed: notebook
 # 6.
 
@@ -389,7 +389,7 @@ wrote(accept_greedy, measured=f"{calls:.2f} tokens for each call of the target, 
 #   the last row gives the bonus.
 # - Keep guesses from left to right while they are the target's own choice. At the first difference
 #   the target's choice is the correction. Nothing after it counts.
-# - So a round gains what it accepts, plus one. And the text is the target's greedy text, whatever
-#   the draft says.
+# - So a round emits what it accepts, plus one. And the text is the target's greedy text, whatever
+#   was drafted.
 #
 # Next, notebook 6: the same for sampled text.

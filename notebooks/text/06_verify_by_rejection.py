@@ -164,12 +164,12 @@ def rule_4(x, p, q):
     u = uniform()
     if u < p[x] / q[x]:
         return x
-    lacking = [max(0, a - b) for a, b in zip(p, q, strict=True)]  # p - q, where it is positive
-    return draw([mass / sum(lacking) for mass in lacking])  # the residual
+    excess = [max(0, a - b) for a, b in zip(p, q, strict=True)]  # p - q, where it is positive
+    return draw([mass / sum(excess) for mass in excess])  # the residual
 
 
-lacking = [max(0, a - b) for a, b in zip(p, q, strict=True)]
-exact_4 = FirstToken(kept, [rejected * mass / sum(lacking) for mass in lacking])
+excess = [max(0, a - b) for a, b in zip(p, q, strict=True)]
+exact_4 = FirstToken(kept, [rejected * mass / sum(excess) for mass in excess])
 rule_distribution(exact_4, p, "abc", q=q, name="Rule 4", guess=rejection.distribution)
 
 # %% [markdown]
@@ -215,9 +215,9 @@ shipped += (rule_with("correction-from-p"), minispec.verify_rejection)
 same = []
 worked_out = (exact_1, exact_2, exact_3, exact_4)
 for number, (rule, ours) in enumerate(zip(shipped, worked_out, strict=True), 1):
-    found = first_token(rule, p, q)  # the package's rule, on every branch: nothing is sampled
-    print(f"rule {number}: keeps {found.acceptance:.2f}, gives {parts(found.distribution, 12)}")
-    pairs = zip(found.kept + found.said, [*ours.kept, *ours.said], strict=True)
+    exact = first_token(rule, p, q)  # the package's rule, on every branch: nothing is sampled
+    print(f"rule {number}: keeps {exact.acceptance:.2f}, gives {parts(exact.distribution, 12)}")
+    pairs = zip(exact.kept + exact.said, [*ours.kept, *ours.said], strict=True)
     same += [abs(a - b) < 1e-12 for a, b in pairs]
 assert all(same)
 
@@ -237,17 +237,17 @@ from minispec.show.plots.overlap import overlap
 
 pairs = torch.rand(1000, 2, 5, generator=torch.Generator().manual_seed(0)).double().softmax(-1)
 rejectable = pairs[:, 1] > pairs[:, 0]  # [1000, V]: q above p
-left = shipped_residual(pairs[:, 0], pairs[:, 1])[rejectable]
-print(f"1000 pairs of p and q, {len(left)} tokens that can be rejected: residual {left.max():g}")
-assert not left.any()
+mass = shipped_residual(pairs[:, 0], pairs[:, 1])[rejectable]
+print(f"1000 pairs of p and q, {len(mass)} tokens that can be rejected: residual {mass.max():g}")
+assert not mass.any()
 overlap(p, q, "abc", drawn=2)
 
 # %% [markdown]
 # Never. A token is rejected only where q is above p, and there p − q is negative.
 #
-# What p and q share, Σ min(p, q), is what is kept. It is the *acceptance rate* α of this rule. As
-# line 2 of the proof says, α = 1 − Σ max(0, p − q) = 1 − TV(p, q), where TV is the *total
-# variation*, the distance between two distributions.
+# What p and q share, Σ min(p, q), is what is kept. It is the *acceptance rate* α of this rule. By
+# line 2 of the proof, α = 1 − Σ max(0, p − q) = 1 − TV(p, q), where TV is the *total variation*,
+# the distance between two distributions.
 
 # %% tags=["predict"]
 predict("higher-acceptance", guess=None)
@@ -278,8 +278,8 @@ always_c = [0.0, 0.0, 1.0]
 made = {}
 for name, used in (("(0, 0, 1)", always_c), ("(1, 1, 4)/6", q)):
     stays = min(1, p[2] / used[2])
-    lacking = [max(0, a - b) for a, b in zip(p, used, strict=True)]
-    a, b, c = ((1 - stays) * mass / sum(lacking) for mass in lacking)
+    excess = [max(0, a - b) for a, b in zip(p, used, strict=True)]
+    a, b, c = ((1 - stays) * mass / sum(excess) for mass in excess)
     made[name] = [a, b, c + stays]
     print(f"q = {name:11}: keeps {stays:.3f}, and gives {parts(made[name], 12)}")
 wrong = first_token(minispec.verify_rejection, p, q, drawn_from=always_c)
@@ -328,8 +328,8 @@ def accept_rejection(tokens, dists, target_dists, rng):
     for i, (x, q, p) in enumerate(zip(tokens, dists, target_dists.double(), strict=False)):
         q = q.double()
         if not rng.bernoulli((p[x] / q[x]).clamp(max=1).nan_to_num(0)[None]):
-            lacking = (p - q).clamp(min=0)  # the mass that q lacks
-            residual = lacking / lacking.sum() if lacking.sum() > 0 else p
+            excess = (p - q).clamp(min=0)  # the mass that q lacks
+            residual = excess / excess.sum() if excess.sum() > 0 else p
             return tokens[:i] + [int(rng.categorical(residual[None]))]
     return tokens + [int(rng.categorical(target_dists[-1:]))]
 
@@ -338,7 +338,7 @@ def accept_rejection(tokens, dists, target_dists, rng):
 # ## The real models
 #
 # A recorded round of the trained pair at temperature 1. With the same random numbers, the package's
-# rule must gain the same tokens. The figure shows each number u that was drawn, and what it was
+# verifier must emit the same tokens. The figure shows each number u that was drawn, and what it was
 # compared with. Where the ratio is 1 or more, no number is needed, and the package draws none.
 
 # %% tags=["claim-D1", "claim-A7"]

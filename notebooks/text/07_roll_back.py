@@ -50,9 +50,9 @@ from minispec.show.plots.caches import cache_grid
 recording = load_walkthrough("greedy")
 trace = recording.trace
 words = recording.words
-for one in trace.rounds[:4]:
-    print(f"round {one.index}: {one.accepted(0)} of {one.drafted(0)} accepted, a {one.kind(0)}")
-r = next(one for one in trace.rounds if one.kind(0) == "correction")
+for r in trace.rounds[:4]:
+    print(f"round {r.index}: {r.accepted(0)} of {r.drafted(0)} accepted, a {r.kind(0)}")
+r = next(r for r in trace.rounds if r.kind(0) == "correction")
 moments = ["before", "drafted", "verified", "rolled back"]
 cache_grid(trace, words, r.index, moments)
 
@@ -67,7 +67,8 @@ cache_grid(trace, words, r.index, moments)
 
 # %% tags=["written"]
 size = target.config.head_dim
-projections = (getattr(target.layers[0].self_attn, name) for name in ("q_proj", "k_proj", "v_proj"))
+attention = target.layers[0].self_attn
+projections = attention.q_proj, attention.k_proj, attention.v_proj
 Wq, Wk, Wv = (each.weight[:size].T for each in projections)
 
 
@@ -93,7 +94,7 @@ def truncate(length, keys, values):
 
 # %% tags=["written", "nbval-check-output"]
 drafted = r.draft.tokens[0].tolist()
-gained = list(r.emitted[0])
+emitted = list(r.emitted[0])
 kept = len(prompt) + r.accepted(0)
 keys = []
 values = []
@@ -102,9 +103,9 @@ for token in [*prompt, *drafted]:
 print("after the pass the lists hold", len(keys), "tokens")
 truncate(kept, keys, values)
 print("after rollback", len(keys))
-rolled_back = look(gained[-1], keys, values)  # the correction
+rolled_back = look(emitted[-1], keys, values)  # the correction
 fresh = [], []
-assert torch.equal(rolled_back, [look(token, *fresh) for token in [*prompt, *gained]][-1])
+assert torch.equal(rolled_back, [look(token, *fresh) for token in [*prompt, *emitted]][-1])
 
 # %% [markdown]
 # ## Rollback changes one number
@@ -120,22 +121,22 @@ read(target, cache, [*prompt, *drafted])
 print("after the pass the cache holds", int(cache.lengths), "tokens")
 cache.truncate([kept])
 print("after rollback", int(cache.lengths))
-rolled_back = read(target, cache, gained[-1:])  # the correction: [1, V]
-from_the_start = target(torch.tensor([[*prompt, *gained]]))[0, -1:]
+rolled_back = read(target, cache, emitted[-1:])  # the correction: [1, V]
+from_the_start = target(torch.tensor([[*prompt, *emitted]]))[0, -1:]
 assert torch.allclose(rolled_back, from_the_start, rtol=0, atol=1e-3)
 
 # %% [markdown]
 # ### Try it: change a value and run the cell again
 #
 # Cut one token too few (`kept + 1`) or too many (`kept - 1`), then read the correction. What would
-# the target write next, and is it still what it writes after the true text?
+# the target emit next, and is it still what it emits after the true text?
 
 # %% tags=["try-it"]
 keep = kept
 spoiled = target.new_cache(rows=1)
 read(target, spoiled, [*prompt, *drafted])
 spoiled.truncate([keep])
-best = read(target, spoiled, gained[-1:])[-1].softmax(-1).topk(3)
+best = read(target, spoiled, emitted[-1:])[-1].softmax(-1).topk(3)
 for token, p in zip(best.indices.tolist(), best.values.tolist(), strict=True):
     print(f"{p:6.1%} {words[token]!r}, from the start {from_the_start[0].softmax(-1)[token]:6.1%}")
 
@@ -152,7 +153,7 @@ for theirs, ours in zip(both, (keys, values), strict=True):  # [1, 1, kept + 1, 
     assert torch.allclose(theirs[0, 0], torch.stack(ours), atol=1e-4)
 
 # %% [markdown]
-# The same logits: nothing was copied, and nothing was read again. You have written a function that
+# The same logits: nothing was copied, and nothing was read again. You have already a function that
 # truncates: `catch_up`, in notebook 2. It makes a cache hold all of the text but its last token.
 # After a round, that is rollback. The correction is pending.
 
@@ -162,8 +163,8 @@ from inspect import getsource
 print(getsource(catch_up))
 cache = target.new_cache(rows=1)
 print("the pass has read", len(read(target, cache, [*prompt, *drafted])), "tokens")
-catch_up(target, cache, [*prompt, *gained])
-print("the cache holds", int(cache.lengths), "tokens; the text has", len([*prompt, *gained]))
+catch_up(target, cache, [*prompt, *emitted])
+print("the cache holds", int(cache.lengths), "tokens; the text has", len([*prompt, *emitted]))
 assert int(cache.lengths) == kept
 
 # %% [markdown]
@@ -179,7 +180,7 @@ for _ in range(20):
     again = read(target, target.new_cache(rows=1), [*prompt, *drafted][:kept])
     seconds["roll back"].append(cut - started)
     seconds["read again"].append(perf_counter() - cut)
-times = {what: 1e6 * median(taken) for what, taken in seconds.items()}
+times = {what: 1e6 * median(samples) for what, samples in seconds.items()}
 print(*(f"to {what}: {time:,.1f} µs" for what, time in times.items()), sep="\n")
 assert len(again) == int(cache.lengths) == kept
 
@@ -213,12 +214,12 @@ wasted = {}  # eight stories in a batch
 for k in (1, 2, 4, 8, 12):
     run = minispec.record(target, drafter, prompts, k=k, **settings).statistics()
     wasted[k] = (run.drafted - run.accepted) / run.emitted
-    gained = run.tokens_per_target_call
-    print(f"K = {k:2}: {gained:.2f} tokens a target call, {wasted[k]:.2f} wasted guesses a token")
+    per_call = run.tokens_per_target_call
+    print(f"K = {k:2}: {per_call:.2f} tokens a target call, {wasted[k]:.2f} wasted guesses a token")
 assert wasted[1] < wasted[4] < wasted[12]
 
 # %% [markdown]
-# Too few guesses gain little. With too many, most come after a wrong one. Notebook 10 measures
+# Too few guesses save little. With too many, most come after a wrong one. Notebook 10 measures
 # where the best lies.
 #
 # ## One cache lacks a token
@@ -245,14 +246,14 @@ cache_grid(trace, words, full.index, ["verified", "rolled back", "caught up"])
 text = list(prompt)
 held = []
 caches = {target: target.new_cache(rows=1), draft: draft.new_cache(rows=1)}
-for one in trace.rounds[:4]:
-    guesses = one.draft.tokens[0].tolist()
+for recorded in trace.rounds[:4]:
+    guesses = recorded.draft.tokens[0].tolist()
     for model, cache in caches.items():
         catch_up(model, cache, text)  # prefill; after each round rollback and catch-up
         read(model, cache, [text[-1], *(guesses if model is target else guesses[:-1])])
-    text += one.emitted[0]
+    text += recorded.emitted[0]
     held.append([int(cache.lengths) for cache in caches.values()])
-    print(f"{one.kind(0):10}: the caches hold {held[-1]}, and need {len(text) - 1}")
+    print(f"{recorded.kind(0):10}: the caches hold {held[-1]}, and need {len(text) - 1}")
 assert all(ours == theirs + 1 for ours, theirs in held)
 
 # %% [markdown]
@@ -339,11 +340,12 @@ assert spoiled == {"rollback-one-too-far"}
 assert runs[bugs[1]].statistics().acceptance < shipped.statistics().acceptance
 
 # %% [markdown]
-# A stale *target* cache writes another text. A stale *draft* cache does not: bad guesses are
-# rejected, and the text stays the target's own. It only gets slower. That is why such bugs are easy
-# to miss. No test of the output finds them; a look at the acceptance or at the cache lengths does.
+# With a stale *target* cache the text is another one. With a stale *draft* cache it is not: bad
+# guesses are rejected, and the text stays the target's own. It only gets slower. That is why such
+# bugs are easy to miss. No test of the output finds them; a look at the acceptance or at the cache
+# lengths does.
 #
-# ## Each row rolls back on its own
+# ## Each row rolls back by itself
 #
 # In a batch, one row may keep its whole draft and its neighbour nothing. `truncate` takes a length
 # for each row. From then on the rows are *ragged*: they have different lengths.

@@ -62,7 +62,7 @@ with torch.inference_mode():
 
 # %% [markdown]
 # The two rules are `accept_greedy` of notebook 5 and `accept_rejection` of notebook 6. Both return
-# the tokens that a round gains.
+# the tokens that a round emits.
 #
 # ## Exercise: the loop
 #
@@ -115,22 +115,22 @@ def speculate_basic(target, drafter, prompt, *, k, accept, max_new_tokens, warp,
 
 # %% [markdown]
 # Near the end a round drafts fewer than K tokens. If 3 tokens are still wanted it drafts 2, because
-# the target always adds one. Run the loop, and write down for each round how many tokens it drafts
-# and how many it emits:
+# the target always adds one. Run the loop, and note for each round how many tokens it drafts and
+# how many it emits:
 
 
 # %% tags=["claim-A6", "claim-A7", "nbval-check-output"]
 def noted(tokens, dists, target_dists, rng):
-    gained = accept_greedy(tokens, dists, target_dists, rng)
-    notes.append((len(tokens), len(gained)))
-    return gained
+    emitted = accept_greedy(tokens, dists, target_dists, rng)
+    notes.append((len(tokens), len(emitted)))
+    return emitted
 
 
 notes = []
 given = dict(k=5, max_new_tokens=len(alone), warp=greedy, rng=rng)
 with torch.inference_mode():
     ours = speculate_basic(target, drafter, prompt, accept=noted, **given)
-print("accepted, of drafted:", *(f"{gained - 1}/{drafted}" for drafted, gained in notes))
+print("accepted, of drafted:", *(f"{emitted - 1}/{drafted}" for drafted, emitted in notes))
 print(f"{len(ours)} tokens, {len(notes)} target calls: {len(ours) / len(notes):.2f} a call")
 assert ours == alone
 
@@ -138,11 +138,11 @@ assert ours == alone
 target_calls.against(len(notes), {len(alone): "That is one call a token: the target alone."})
 
 # %% [markdown]
-# Each round gains what it accepts, plus one. And not one token differs from what the target writes
+# Each round emits what it accepts, plus one. And not one token differs from what the target emits
 # alone.
 #
 # The package's `speculate` is this loop for many rows at once. It yields a record of each round.
-# Give it the same random numbers, and it must write the same texts, greedy and sampled.
+# Give it the same random numbers, and it must emit the same texts, greedy and sampled.
 
 # %% tags=["claim-A6", "claim-B3"]
 same = []
@@ -155,14 +155,14 @@ for warp, accept, verifier in ((greedy, accept_greedy, minispec.verify_greedy), 
     rounds = minispec.speculate(target, minispec.ModelDrafter(drafter), [prompt], **given)
     tokens = [token for r in rounds for token in r.emitted[0]]
     same.append(tokens == ours)
-    print(f"{verifier.__name__}: {len(tokens)} tokens, the same: {same[-1]}")
+    print(f"{verifier.name}: {len(tokens)} tokens, the same: {same[-1]}")
 assert all(same)
 
 # %% [markdown]
 # ## A sampled run, step by step
 #
 # A recording at temperature 1. Use the slider, the buttons or the arrow keys. When p and q are
-# known, say which guesses are in danger, *before* you step on to the tests.
+# known, tell which guesses are likely to be rejected, *before* you step on to the tests.
 
 # %% tags=["claim-A1", "claim-A2", "claim-A3", "claim-A4", "claim-A5"]
 from minispec.io.walkthrough import load_walkthrough
@@ -184,13 +184,15 @@ predict("next-round-reads", guess=None)
 
 # %% tags=["claim-A5", "misleads-whole-sequence"]
 passes = []  # positions that go through the target, one number for each pass
-hook = target.register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
+hook = target.embed_tokens.register_forward_pre_hook(
+    lambda _, given: passes.append(given[0].shape[1])
+)
 rule = minispec.verify_greedy
 package = minispec.ModelDrafter(drafter)
 trace = minispec.record(target, package, [prompt], k=5, verifier=rule, **settings)
 hook.remove()
-print("positions read, pass by pass:", *passes)
-assert passes == [1 + r.drafted(0) for r in trace.rounds]
+print("positions read, pass by pass:", *passes[1:])
+assert passes[1:] == [1 + r.drafted(0) for r in trace.rounds]
 
 # %% [markdown]
 # The pending token goes in together with the new draft. So a correction costs no call of its own.
@@ -219,8 +221,8 @@ assert r.target_cache.after == r.draft_cache.after > r.draft_cache.verified
 #
 # ## Easy words and hard ones
 #
-# Let the pair write 16 stories at temperature 1. For each drafted word, how probable was it that it
-# would be accepted?
+# Let the pair decode 16 stories at temperature 1. For each drafted word, how probable was it that
+# it would be accepted?
 
 # %% tags=["claim-B1"]
 from statistics import fmean
@@ -230,8 +232,8 @@ from minispec.show.plots.verification import positions_of
 warp = minispec.Warp(temperature=1)
 sampled = settings | dict(warp=warp, rng=minispec.SeededRng(1), verifier=minispec.verify_rejection)
 stories = minispec.record(target, package, pair.info["prompts"][:16], k=5, **sampled)
-seen = [x for row in range(16) for x in positions_of(stories, recording.words, row)]
-rates = {word: [x.acceptance for x in seen if x.word == word] for word in {x.word for x in seen}}
+tests = [x for row in range(16) for x in positions_of(stories, recording.words, row)]
+rates = {word: [x.acceptance for x in tests if x.word == word] for word in {x.word for x in tests}}
 often = sorted((fmean(each), word) for word, each in rates.items() if len(each) >= 12)
 print("hardest:", *(f"{word!r} {rate:.2f}" for rate, word in often[:6]))
 print("easiest:", *(f"{word!r} {rate:.2f}" for rate, word in often[:-7:-1]))
@@ -269,7 +271,7 @@ assert abs(sum(α**i for i in range(K + 1)) - tokens) < 1e-9
 # ## How a run ends
 #
 # `speculate_basic` stops only at its limit. The package's loop also stops at an end-of-sequence
-# token. It may come up *inside* an accepted draft. Then the end token is written and nothing after
+# token. It may come up *inside* an accepted draft. Then the end token is emitted and nothing after
 # it: neither what was accepted after it, nor the bonus. Below, the second token of the story is
 # declared to be an end.
 
@@ -281,7 +283,7 @@ for end in ends:
     last = run.rounds[-1]
     count = len(run.tokens())
     print(f"{[*end][0]}: the last of {len(run.rounds)} rounds drafts {last.drafted(0)}", end=", ")
-    print(f"accepts {last.accepted(0)}, writes {len(last.emitted[0])}; ended by {run.finish(0)}")
+    print(f"accepts {last.accepted(0)}, emits {len(last.emitted[0])}; ended by {run.finish(0)}")
     finished.append(run.tokens() == alone[:count] and count == end.get("max_new_tokens", 2))
 assert all(finished)
 
@@ -337,7 +339,7 @@ assert [batch.tokens(row) for row in range(4)] == single
 #
 # The loop needs fewer target calls. Does it also need less time? Measure the target alone, the loop
 # with the trained draft, and the loop with a useless one: the same model with random weights. All
-# three run on the faster of the package's backends that work here, and write the same text.
+# three run on the faster of the package's backends that work here, and decode the same text.
 
 # %%
 from minispec.native.backend import on_backend
@@ -361,19 +363,19 @@ def write_with(model):
 from statistics import median
 from time import perf_counter
 
-seconds, gained = {"target alone": [], "trained draft": [], "random draft": []}, {}
+seconds, emitted = {"target alone": [], "trained draft": [], "random draft": []}, {}
 for _ in range(9):  # one after the other, so that all see the same machine
     for name, model in zip(seconds, (None, models.draft, random_draft), strict=True):
         started = perf_counter()
-        gained[name] = write_with(model)
+        emitted[name] = write_with(model)
         seconds[name].append(perf_counter() - started)
 took = {name: median(each) for name, each in seconds.items()}
 for name, each in took.items():
-    a_pass, faster = 100 / len(gained[name]), took["target alone"] / each
+    a_pass, faster = 100 / len(emitted[name]), took["target alone"] / each
     print(f"{name:13}: {a_pass:.2f} tokens a pass, {100 / each:5.0f} a second, {faster:.2f} times")
 
 # %% tags=["hide-input"]
-texts = [sum(rounds, []) for rounds in gained.values()]
+texts = [sum(rounds, []) for rounds in emitted.values()]
 assert texts[0] == texts[1] == texts[2]
 
 # %% [markdown]
@@ -391,8 +393,8 @@ assert texts[0] == texts[1] == texts[2]
 from minispec.evidence.bench.interleaved import Setting, interleave, speed_up_of
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
 
-one = dict(verifier="rejection", temperature=1.0)
-sides = {K: (Setting(models, 0, **one), Setting(models, K, **one)) for K in (1, 2, 4, 6, 8, 12)}
+warm = dict(verifier="rejection", temperature=1.0)
+sides = {K: (Setting(models, 0, **warm), Setting(models, K, **warm)) for K in (1, 2, 4, 6, 8, 12)}
 runs = interleave(sides, [[each] for each in pair.info["prompts"][:8]], seed=0, new_tokens=80)
 share = pair.draft.parameters_count / target.parameters_count
 print(f"the draft has {share:.3f} of the target's weights")

@@ -28,9 +28,8 @@ print(*(tokenizer.decode(prompt)[:76] + "…" for prompt in prompts), sep="\n")
 # %% [markdown]
 # ## The same text
 #
-# Short introductions say that the output is "provably identical" to the target's own. At
-# temperature 0 that means what it says: the same tokens. Here are eight stories, each written
-# twice.
+# In short introductions the output is "provably identical" to the target's own. At temperature 0
+# that means the same tokens. Here are eight stories, each decoded twice.
 
 # %% tags=["claim-A7"]
 cold = dict(max_new_tokens=60, warp=minispec.Warp(temperature=0), rng=minispec.SeededRng(0))
@@ -52,11 +51,11 @@ for dtype in (torch.float64, torch.float32, torch.bfloat16):
     model = minispec.load_pair("stories", dtype=dtype).target
     cache = model.new_cache(rows=8)
     with torch.inference_mode():
-        at_once = model(texts).double()  # [8, n, V]
+        together = model(texts).double()  # [8, n, V]
         singly = torch.cat([model(column[:, None], cache) for column in texts.T], 1).double()
-    off[dtype] = float((at_once - singly).abs().max())
-    tv = float((at_once.softmax(-1) - singly.softmax(-1)).abs().sum(-1).mean()) / 2
-    flips = f"{int((at_once.argmax(-1) != singly.argmax(-1)).sum())} of {texts.numel()}"
+    off[dtype] = float((together - singly).abs().max())
+    tv = float((together.softmax(-1) - singly.softmax(-1)).abs().sum(-1).mean()) / 2
+    flips = f"{int((together.argmax(-1) != singly.argmax(-1)).sum())} of {texts.numel()}"
     print(f"{str(dtype)[6:]:9} logits {off[dtype]:.0e}, a token {tv:.0e}, another best at {flips}")
 assert off[torch.float64] < 1e-9
 
@@ -116,12 +115,12 @@ assert min(same) == 8
 def every_branch(p, q):
     """Returns the distribution of the first token under the rejection rule, K = 1."""
     out = [0.0] * len(p)
-    lacking = [max(0, a - b) for a, b in zip(p, q, strict=True)]
+    excess = [max(0, a - b) for a, b in zip(p, q, strict=True)]
     for x in range(len(q)):  # the draft draws x with probability q[x]
         keep = min(1, p[x] / q[x])
         out[x] += q[x] * keep  # accepted
         for y in range(len(p)):  # rejected: the correction is y
-            out[y] += q[x] * (1 - keep) * lacking[y] / sum(lacking)
+            out[y] += q[x] * (1 - keep) * excess[y] / sum(excess)
     return out
 
 
@@ -142,7 +141,7 @@ assert all(abs(a - b) + abs(a - c) < 1e-12 for a, b, c in zip(P, by_hand, shippe
 # %% [markdown]
 # The whole loop has more branches: several rounds, several tokens. `EnumeratingRng` replaces the
 # random number generator, takes each branch once, and multiplies the probabilities. Take models so
-# small that all of them can be listed: two tokens, 0 and 1, K = 1, two tokens to write. The loop is
+# small that all of them can be listed: two tokens, 0 and 1, K = 1, two tokens to emit. The loop is
 # the one that you have just run.
 
 # %% tags=["claim-D1", "nbval-check-output"]
@@ -151,13 +150,13 @@ from minispec.evidence.proof.distributions import branches
 from minispec.evidence.proof.models import table_pair
 
 small = Case("two tokens", *table_pair(vocab_size=2), prompts=((0,),), k=1, max_new_tokens=2)
-found = list(branches(small))
-for branch in found:
+listed = list(branches(small))
+for branch in listed:
     story = [
         f"{'kept' if s.accepted else 'rejected'} {s.drafted[0]}" for s in branch.steps if s.drafted
     ]
     print(f"{branch.weight:.4f}  {', '.join(story):10}  text {branch.tokens}")
-print(f"{sum(branch.weight for branch in found):.4f}  all {len(found)} branches together")
+print(f"{sum(branch.weight for branch in listed):.4f}  all {len(listed)} branches together")
 
 # %% [markdown]
 # A text that begins with 1 comes out of several branches: 1 drafted and kept, or 0 drafted,
@@ -171,10 +170,10 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
 )
 
-(came,), (should,) = speculative_distributions(small).distributions, exact_distributions(small)
-for text, end in sorted(should):
-    print(f"text {text}: {came[text, end]:.4f}, and {should[text, end]:.4f} without a draft")
-assert largest_error(came, should) < 1e-12
+(loop,), (exact,) = speculative_distributions(small).distributions, exact_distributions(small)
+for text, end in sorted(exact):
+    print(f"text {text}: {loop[text, end]:.4f}, and {exact[text, end]:.4f} without a draft")
+assert largest_error(loop, exact) < 1e-12
 
 # %% [markdown]
 # Four texts, four times the same. Is it so for larger K, for other warps, at the end of a text, in
@@ -203,8 +202,8 @@ how_many
 
 # %% [markdown]
 # A test of samples can be wrong in two ways: a *false alarm* at right code, or a bug that it
-# *misses*. Fix both risks first. Then the number of samples says how small a shift the test will
-# detect.
+# *misses*. Fix both risks first. Then it follows from the number of samples how small a shift the
+# test will detect.
 
 # %% tags=["nbval-check-output"]
 from bisect import bisect_left
@@ -224,7 +223,7 @@ if guess := how_many.value:
 
 # %% [markdown]
 # A hundred times the samples detect a tenth of the shift. A test that states neither risk does not
-# say what it can detect.
+# tell what it can detect.
 #
 # Here is one with its limits drawn in, for a risk of one in a million: p and q as above, the first
 # token of 20,000 texts. The mutant draws from p itself after a rejection.
@@ -261,7 +260,7 @@ assert test.passed
 #
 # ## The bug zoo
 #
-# A test that has never failed says little. So minispec keeps dozens of bugs as patches to its own
+# A test that has never failed proves little. So minispec keeps dozens of bugs as patches to its own
 # code: some were seen in real projects, the others are easy to make. Each is planted, and each must
 # be found.
 #
@@ -278,9 +277,9 @@ off = {}
 rates = {}
 for bug in ("ratio-inverted", "greedy-draft-soft-q", "correction-from-p", "pending-read-again"):
     with planted(mutant_named(bug)):
-        found = speculative_distributions(case)
-    off[bug] = max(map(total_variation, found.distributions, right))
-    rates[bug] = found.acceptance
+        faulty = speculative_distributions(case)
+    off[bug] = max(map(total_variation, faulty.distributions, right))
+    rates[bug] = faulty.acceptance
     print(f"{bug}: distribution off by {off[bug]:.3f}, accepted of tested {rates[bug]:.3f}")
 
 # %% tags=["hide-input", "misconception-higher-acceptance"]
@@ -303,11 +302,11 @@ from minispec.show.plots.kill_matrix import kill_matrix
 
 matrix = saved("zoo")
 checks, theirs = matrix.conditions["checks"], matrix.conditions["theirs"]
-seen = sum(not mutant.seen.startswith("not seen") for mutant in MUTANTS)
-print(f"{len(matrix.points)} bugs, {seen} of them seen in real projects")
+in_projects = sum(not mutant.seen.startswith("not seen") for mutant in MUTANTS)
+print(f"{len(matrix.points)} bugs, {in_projects} of them seen in real projects")
 for name in theirs:
-    found = sum(row.marks[checks.index(name)] != "." for row in matrix.points)
-    print(f"{name}, our reimplementation, finds {found}")
+    count = sum(row.marks[checks.index(name)] != "." for row in matrix.points)
+    print(f"{name}, our reimplementation, finds {count}")
 ours = [index for index, name in enumerate(checks) if name not in theirs]
 assert all(any(row.marks[index] != "." for index in ours) for row in matrix.points)
 kill_matrix(matrix.points, checks, theirs)
@@ -335,7 +334,7 @@ print(f"accepted with probability {out.acceptance:.3f}, with {bug}")
 # ## The smallest counterexample
 #
 # "It is wrong" helps little; "here is the smallest case" helps a lot. `check_verifier` takes any
-# accept rule, yours too, and tries it on small examples, the smallest first.
+# acceptance rule, yours too, and tries it on small examples, the smallest first.
 
 # %%
 from minispec.classroom.rules import rule_with
@@ -347,13 +346,13 @@ assert not report.passed and report.counterexample.k == 2
 
 # %% [markdown]
 # K = 2, because with one drafted token nothing comes after a rejection. The smallest case often
-# says where to look.
+# shows where to look.
 #
 # ## Exercise: catch a mutant
 #
-# Now the other way round: *you* write the test. It is given a rule, and says whether the rule seems
-# right. Then it meets three right rules and eight with a bug. Find at least six bugs, and call no
-# right rule wrong. (`Draft` and `SeededRng` are in `minispec`.) Hints: `hint("write-a-test", 1)`,
+# Now the other way round: *you* write the test. It is given a verifier, and tells whether it seems
+# right. Then it meets three right ones and eight with a bug. Find at least six bugs, and call no
+# right one wrong. (`Draft` and `SeededRng` are in `minispec`.) Hints: `hint("write-a-test", 1)`,
 # and then 2.
 
 # %%
@@ -376,8 +375,8 @@ def my_test(verifier):
 check("write-a-test", my_test)
 
 # %%
-said = f"{proof.branches:,} branches; the largest error of a probability was"
-wrote(every_branch, measured=f"the whole loop, {said} {proof.largest_error:.0e}")
+covered = f"{proof.branches:,} branches; the largest error of a probability was"
+wrote(every_branch, measured=f"the whole loop, {covered} {proof.largest_error:.0e}")
 
 # %% [markdown]
 # ## Recap

@@ -30,8 +30,8 @@ print(pair.tokenizer.decode(prompts[0]))
 # %% [markdown]
 # ## Part a: when it wins
 #
-# Two numbers decide. The *acceptance rate* α says how probable it is that a guess is accepted. c
-# says what a guess costs: the time of a draft step over the time of a target step.
+# Two numbers decide. The *acceptance rate* α is the probability that a guess is accepted. c is what
+# a guess costs: the time of a draft step over the time of a target step.
 #
 # In notebook 6 you computed by hand that a guess is accepted with probability Σ min(p, q). α is the
 # mean of that, here wherever a guess was tested.
@@ -40,11 +40,11 @@ print(pair.tokenizer.decode(prompts[0]))
 # %%
 def acceptance_probabilities(run):
     """Returns Σ min(p, q) at every position where a guess was tested."""
-    found = []
+    shares = []
     for r in run.rounds:
         shared = torch.minimum(r.target_probs[:, :-1], r.draft.probs).sum(-1)  # [B, K]
-        found += [a for row, each in enumerate(shared.tolist()) for a in each[: r.tested(row)]]
-    return found
+        shares += [a for row, each in enumerate(shared.tolist()) for a in each[: r.tested(row)]]
+    return shares
 
 
 # %% [markdown]
@@ -89,7 +89,7 @@ assert max(off) < 0.15
 
 # %% [markdown]
 # Each further guess yields less than the one before it. (The last round of a text has few tokens
-# left to write, so a large K measures a little below its column.)
+# left to emit, so a large K measures a little below its column.)
 #
 # ## What guessing and checking cost
 #
@@ -182,7 +182,7 @@ from minispec.native.backend import on_backend
 
 models = on_backend(pair, "torch")
 alone, *drafted = (Setting(models, k, "rejection", temperature=1.0) for k in (0, 1, 2, 4, 8))
-sides = {one.k: (alone, one) for one in drafted}  # they take turns, prompt by prompt
+sides = {setting.k: (alone, setting) for setting in drafted}  # they take turns, prompt by prompt
 runs = interleave(sides, [[p] for p in prompts[:2] * 2], seed=0, new_tokens=40)
 gains = {k: speed_up_of(*both) for k, both in runs.items()}  # lower quartile, median, upper
 for k, (low, gain, high) in gains.items():
@@ -223,8 +223,8 @@ predicted_measured(points)
 alpha = 0.8
 slower = 1.0  # accepted of tested; how many times as long a draft step takes
 for k in (1, 2, 4, 8, 16):
-    taken = k * c * slower + steps[k + 1]  # target steps: K draft steps, one check
-    gain = expected_tokens(alpha, k) / taken
+    cost = k * c * slower + steps[k + 1]  # target steps: K draft steps, one check
+    gain = expected_tokens(alpha, k) / cost
     print(f"K = {k:2}: {expected_tokens(alpha, k):.2f} tokens, {gain:.2f} times as fast")
 
 # %% [markdown]
@@ -324,7 +324,7 @@ draft_sweep(sizes, guess=named.get(larger.guess))
 #
 # ## Many texts at once
 #
-# Does a large batch help or hurt? People say both. They speak of two different things.
+# Does a large batch help or hurt? One reads both. They mean two different things.
 
 # %% tags=["claim-B4", "misleads-batch"]
 batches = saved("batches")
@@ -355,20 +355,20 @@ from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.theory.formulas import kv_cache_bytes
 
 sizes = {(part.model, part.what): part.bytes for part in measure_memory(pair)}
-said = {}
+predicted = {}
 for name, model in (("target", target), ("draft", draft)):
-    said[name, "weights"] = 4 * model.parameters_count  # four bytes each
-    said[name, "cache"] = kv_cache_bytes(model.config, model.max_length)
-for (name, what), taken in sizes.items():
-    print(f"{name:6}  {what:7}  {taken / 1e6:5.2f} MB")
+    predicted[name, "weights"] = 4 * model.parameters_count  # four bytes each
+    predicted[name, "cache"] = kv_cache_bytes(model.config, model.max_length)
+for (name, what), size in sizes.items():
+    print(f"{name:6}  {what:7}  {size / 1e6:5.2f} MB")
 both = {name: sizes[name, "weights"] + sizes[name, "cache"] for name in ("target", "draft")}
 print(f"the draft adds {both['draft'] / both['target']:.1%} to what the target takes")
-assert all(sizes[part] == said[part] for part in said)
+assert all(sizes[part] == predicted[part] for part in predicted)
 
 # %%
 best = max(points, key=lambda p: p.gain)
-said = f"{best.gain:.2f} times as fast with K = {best.k}, on this machine and the torch backend"
-wrote(acceptance_probabilities, measured=said)
+result = f"{best.gain:.2f} times as fast with K = {best.k}, on this machine and the torch backend"
+wrote(acceptance_probabilities, measured=result)
 
 # %% [markdown]
 # ## Recap

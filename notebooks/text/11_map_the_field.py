@@ -46,8 +46,8 @@ for kv_heads in (32, 8, 1):
     size = kv_cache_bytes(config, tokens=4096, dtype_bytes=2)
     print(f"{kv_heads:2} key heads for 32 query heads: {size / 2**20:6.0f} MiB a text")
 small = [replace(draft.config, width=32, heads=4, kv_heads=number) for number in (4, 2, 1)]
-said = [kv_cache_bytes(config, tokens=config.max_length) for config in small]
-assert said == [minispec.GPT(config).new_cache(rows=1).bytes for config in small]
+predicted = [kv_cache_bytes(config, tokens=config.max_length) for config in small]
+assert predicted == [minispec.GPT(config).new_cache(rows=1).bytes for config in small]
 
 # %% [markdown]
 # ## Fused kernels: fewer trips to memory
@@ -285,17 +285,17 @@ predict("no-draft-model", guess=None)
 # %% tags=["misleads-single-pass", "claim-D2"]
 def forwards(drafter):
     """Returns which models make a forward in one round, in order."""
-    seen = []
-    names = {target: "target", draft: "draft"}
+    order = []
+    names = {target.lm_head: "target", draft.lm_head: "draft"}  # prefill needs no head
 
-    def note(model, given, _):
-        seen.append(names[model])
+    def note(head, given, _):
+        order.append(names[head])
 
-    hooks = [model.register_forward_hook(note) for model in names]
+    hooks = [head.register_forward_hook(note) for head in names]
     next(minispec.speculate(target, drafter, [prompt], **speculative))
     for hook in hooks:
         hook.remove()
-    return seen
+    return order
 
 
 # %% tags=["misleads-single-pass"]
@@ -306,9 +306,9 @@ print("with a look-up:    ", *one)
 assert two == ["draft"] * 4 + ["target"] and one == ["target"]
 
 # %% [markdown]
-# A separate draft model must also share the target's vocabulary, because our rules compare p and q
-# token by token. If it does not, the loop refuses. (Methods that go through text do without:
-# universal assisted generation in transformers, and string-level verification.)
+# A separate draft model must also share the target's vocabulary, because our acceptance rules
+# compare p and q token by token. If it does not, the loop refuses. (Methods that go through text do
+# without: universal assisted generation in transformers, and string-level verification.)
 
 # %% tags=["claim-E4", "nbval-check-output"]
 stranger = minispec.GPT(replace(draft.config, vocab_size=99))
@@ -332,8 +332,8 @@ print(repr(first), "can be read by now. The rest:", "".join(rest := list(pieces)
 assert first + "".join(rest) == pair.tokenizer.decode(alone)
 
 # %%
-said = f"{counts.emitted} tokens in {counts.target_calls} target calls, without a draft model"
-wrote(forwards, measured=said)
+result = f"{counts.emitted} tokens in {counts.target_calls} target calls, without a draft model"
+wrote(forwards, measured=result)
 
 # %% [markdown]
 # ## All methods in one table
@@ -376,17 +376,17 @@ wrote(forwards, measured=said)
 # Handing a pair from here to vLLM is not built yet. (Checkpoints have the layout that it reads.)
 #
 # When you read a speed-up, ask: which batch, which machine, which text, against how fast a target
-# alone? And: the same distribution, or another one? Some rules accept what is likely enough. They
-# are faster, and they change the distribution. The tests of notebook 9 detect that.
+# alone? And: the same distribution, or another one? Some acceptance rules accept what is likely
+# enough. They are faster, and they change the distribution. The tests of notebook 9 detect that.
 
 # %% [markdown]
 # ## Recap
 #
 # - Grouped heads, fused kernels, quantization, batching and speculation reduce different costs.
 # - A quantized or a bad draft changes the speed. A quantized target changes the text.
-# - Anything may draft, a model or a look-up, as long as it says from which distribution. For a
-#   look-up that distribution is one-hot.
-# - With a separate draft that writes token by token, a round is K small passes and a large one.
+# - Anything may draft, a model or a look-up, as long as it reports the distribution that it drew
+#   from. For a look-up that distribution is one-hot.
+# - With a separate draft that guesses token by token, a round is K small passes and a large one.
 #   Self-drafting needs one model.
 #
 # Next, notebook 12: drafts from the text and from the target itself. Or take a drafter of your own,

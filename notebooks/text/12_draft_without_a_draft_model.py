@@ -20,6 +20,7 @@ import torch
 import minispec
 from minispec.classroom import check, goal, hint, predict, wrote
 from minispec.core.basic import accept_rejection, catch_up  # of notebooks 6 and 2
+from minispec.core.rng import RoundPlan, RoundRng
 from minispec.io.heads import load_heads
 
 pair = minispec.load_pair("stories")
@@ -41,12 +42,16 @@ def run_with(drafter, prompts, temperature, target=target):
     return minispec.record(target, drafter, prompts, k=4, verifier=rule, **settings(temperature))
 
 
+def round_rng(rows):  # what a drafter draws from in a round
+    return RoundRng(minispec.SeededRng(0), RoundPlan.unlimited(rows, target.device))
+
+
 alone = [token for (token,) in minispec.generate(target, [prompt], **settings(0))]
 print(fill("…" + tokenizer.decode(alone), 84))
 
 # %% [markdown]
-# This is what the target writes alone at temperature 0. A drafter has to guess these words. Must it
-# be a model?
+# This is what the target decodes alone at temperature 0. A drafter has to guess these words. Must
+# it be a model?
 #
 # ## Look it up
 #
@@ -126,7 +131,7 @@ print("it looks up with", look_up.__name__)
 assert look_up([1, 2, 3, 1, 2], most=3) == (2, 2)
 
 # %% [markdown]
-# The loop, the rules and the rollback are those that you know. There is no second cache.
+# The loop, the verifiers and the rollback are those that you know. There is no second cache.
 
 # %% tags=["claim-D2"]
 runs = {}
@@ -149,7 +154,7 @@ for temperature, ours in runs.items():
     assert drafts[0] == drafts[1] and ours.tokens() == theirs.tokens()
 
 # %% [markdown]
-# The same look-up on the same story. Where the text repeats itself, a call gains many tokens, and
+# The same look-up on the same story. Where the text repeats itself, a call emits many tokens, and
 # elsewhere few. The text is the target's in both cases.
 #
 # ## Why q is one-hot
@@ -185,26 +190,29 @@ for r in runs[1].rounds:
 # cases. What is kept and what is corrected add up to p.
 #
 # In some rounds nothing was drafted: the last token had never stood in the text before. Then K = 0,
-# and the round gains one token. In a batch that holds row by row. Here are two rows (a folded cell
+# and the round emits one token. In a batch that holds row by row. Here are two rows (a folded cell
 # drafts for both):
 
 # %% tags=["hide-input", "nbval-check-output"]
+from minispec.core.prefill import prefill
+
 rows = [prompt, tokenizer.encode("Once there were two")]
-drafter.start(rows)
+_, states = prefill(target, rows)
+drafter.start(rows, states)
 pending = torch.tensor([row[-1] for row in rows])
-draft = drafter.propose(pending, 4, minispec.Warp(), minispec.SeededRng(0))
+draft = drafter.propose(pending, 4, minispec.Warp(), round_rng(rows=2))
 for row, tokens, length in zip(rows, draft.tokens.tolist(), draft.lengths.tolist(), strict=True):
     ends = tokenizer.decode(row[-2:])
     print(f"after '…{ends}' K = {length}:", tokenizer.decode(tokens[:length]))
 assert draft.lengths.tolist() == [4, 0]
 
 # %% [markdown]
-# `draft.lengths` says how many tokens of each row are proposals. After them is padding, and no rule
-# looks at it.
+# `draft.lengths` says how many tokens of each row are proposals. After them is padding, and no
+# verifier looks at it.
 #
 # ## A longer match, a longer draft
 #
-# Why stop at three tokens? The longest match says the most. A *suffix automaton* finds it without
+# Why stop at three tokens? The longest match tells the most. A *suffix automaton* finds it without
 # trying sizes and places: it knows all pieces of the text, in at most two entries a token, and
 # grows with it. And a text is more likely to go on as before after a long match than after a short
 # one. So let a long match draft more.
@@ -259,8 +267,8 @@ for i, token in enumerate(story):
     assert (automaton.match, automaton.end if automaton.match else 0) == matched(story[: i + 1], i)
 
 # %% [markdown]
-# One matching word says little: many words come after `the`. From the second sentence on, the match
-# grows with each word, and the draft with it.
+# One matching word tells little: many words come after `the`. From the second sentence on, the
+# match grows with each word, and the draft with it.
 #
 # ## Leave the target early
 #
@@ -279,46 +287,47 @@ E = exit.layers
 
 def first_layers(tokens, cache):
     """Takes tokens [1, n] through the first E layers: what comes out, [1, n, D]."""
-    view = target.view(tokens.shape[1], cache, layers=slice(0, E))  # positions, and the cache
-    x = target.layers(target.embed_tokens(tokens), view, 0, E)
+    view = target.view(tokens.shape[1], cache)  # positions, and the cache of these layers
+    x = target.layers[:E](target.embed_tokens(tokens), view)
     cache.advance()
     return x
 
 
 def other_layers(x, cache):
     """Goes on where those stopped: from [1, n, D] to the target's logits [1, n, V]."""
-    view = target.view(x.shape[1], cache, layers=slice(E, None))
-    x = target.layers(x, view, E)
+    view = target.view(x.shape[1], cache)
+    x = target.layers[E:](x, view)
     cache.advance()
     return target.head(target.norm(x))
 
 
 # %% [markdown]
-# Both write into one cache: the keys and values of the first layers are those that the target needs
-# too. What comes out of layer E is kept, and verification takes it up there. Here is one round with
-# K = 3, at temperature 0. A hook counts the tokens that go through each layer.
+# Each part has a cache, and both together are the target's: the keys and values of the first layers
+# are those that verification needs too. What comes out of layer E is kept, and verification takes
+# it up there. Here is one round with K = 3, at temperature 0. A hook counts the tokens that go
+# through each layer.
 
 # %% tags=["written", "claim-D2"]
-reads, cache = [0] * target.config.layers, target.new_cache(rows=1)
+reads = dict.fromkeys(target.layers, 0)
+first, later = target.cache_of(E, rows=1), target.cache_of(len(reads) - E, rows=1)
 
 
 def note(layer, given):
-    reads[given[2]] += given[0].shape[1]  # given: x [1, n, D], a view, the layer's number
+    reads[layer] += given[0].shape[1]  # given: x [1, n, D], a view, the layer's number
 
 
-catch_up(target, cache, prompt)  # prefill
+other_layers(first_layers(torch.tensor([prompt[:-1]]), first), later)  # prefill
 hooks = [layer.register_forward_pre_hook(note) for layer in target.layers]
-tokens = [prompt[-1]]
-outs = []
+tokens, outs = [prompt[-1]], []
 for _ in range(3):  # draft: E layers, the exit, the head
-    outs.append(first_layers(torch.tensor([tokens[-1:]]), cache))
+    outs.append(first_layers(torch.tensor([tokens[-1:]]), first))
     tokens.append(int(target.head(exit(outs[-1])).argmax()))
-outs.append(first_layers(torch.tensor([tokens[-1:]]), cache))  # verify: first the last guess …
-logits = other_layers(torch.cat(outs, dim=1), cache)  # … then all four in one pass, [1, K+1, V]
+outs.append(first_layers(torch.tensor([tokens[-1:]]), first))  # verify: first the last guess …
+logits = other_layers(torch.cat(outs, dim=1), later)  # … then all four in one pass, [1, K+1, V]
 print("drafted by", E, "layers:", *(repr(words[token]) for token in tokens[1:]))
 print("the target's own:   ", *(repr(words[token]) for token in logits[0].argmax(-1).tolist()))
-print("tokens that went through each layer:", *reads)
-assert reads == [4] * target.config.layers
+print("tokens that went through each layer:", *reads.values())
+assert {*reads.values()} == {4}
 
 # %% tags=["hide-input", "claim-D2"]
 from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
@@ -333,7 +342,7 @@ assert run.rounds[0].draft.tokens[0, :3].tolist() == tokens[1:] and run.tokens()
 
 # %% [markdown]
 # Four tokens, and each layer has read each of them once. A separate draft model would have read
-# three of them as well. After a rejection the one cache is cut, for all layers at once.
+# three of them as well. After a rejection both parts of the cache are cut.
 #
 # ## Heads: several positions at once
 #
@@ -374,7 +383,7 @@ second = torch.eye(5)[[2, 3]]  # p after "sat": always "on"; after "lost": alway
 
 
 def round_of(head_2):
-    """Returns all that a round may gain, with probabilities; head_2(x) is q after the draft x."""
+    """Returns all that a round may emit, with probabilities; head_2(x) is q after the draft x."""
 
     def once(rng):
         x = rng.draw(first)
@@ -389,12 +398,12 @@ def round_of(head_2):
 heads_only = round_of(lambda x: second.mean(0))
 reading = round_of(lambda x: second[x])
 texts = {}
-for name, found in (("two heads", heads_only), ("a draft that reads x", reading)):
+for name, branches in (("two heads", heads_only), ("a draft that reads x", reading)):
     print(name)
-    for gained, share in found:
-        print(f"  {share:.2f}  {' '.join(names[token] for token in gained)}")
-        texts[name, gained[:2]] = texts.get((name, gained[:2]), 0) + share
-    print(f"  kept of 2: {sum(share * (len(gained) - 1) for gained, share in found):.1f}")
+    for emitted, share in branches:
+        print(f"  {share:.2f}  {' '.join(names[token] for token in emitted)}")
+        texts[name, emitted[:2]] = texts.get((name, emitted[:2]), 0) + share
+    print(f"  kept of 2: {sum(share * (len(emitted) - 1) for emitted, share in branches):.1f}")
 assert sorted(texts.values()) == [0.5] * 4  # sat on, lost the: half of the time each, in both
 
 # %% [markdown]
@@ -486,9 +495,9 @@ from minispec.drafters.parallel import ParallelDrafter
 masked, _ = load_heads(pair, "parallel")
 blind, drafter, passes = deepcopy(masked), ParallelDrafter(masked, target), []
 blind.change.weight.zero_()  # the correction that it was trained with is taken away
-drafter.start([prompt])
+drafter.start([prompt], target.hidden(torch.tensor([prompt[:-1]])))
 masked.layers[0].register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
-draft = drafter.propose(torch.tensor(prompt[-1:]), 4, minispec.Warp(), minispec.SeededRng(0))
+draft = drafter.propose(torch.tensor(prompt[-1:]), 4, minispec.Warp(), round_rng(rows=1))
 print(f"{draft.k} tokens drafted in {len(passes)} forward over {passes[0]} places")
 for name, layers in (("as trained", masked), ("set to zero", blind)):
     run = run_with(ParallelDrafter(layers, target), prompts, 1)
@@ -501,7 +510,7 @@ for name, layers in (("as trained", masked), ("set to zero", blind)):
 #
 # ## All of them in one table
 #
-# Eight stories, K = 4. How many tokens does a target call gain? Which share of the tested tokens is
+# Eight stories, K = 4. How many tokens does a target call emit? Which share of the tested tokens is
 # kept at each position (at temperature 1)? What is added to the target?
 
 # %% tags=["claim-D2"]
@@ -534,7 +543,7 @@ for name, runs in table.items():
     print(f"{name:8}  {gains}    {shares}  {size:9,}")
 
 # %% [markdown]
-# All write the same texts at temperature 0. A look-up adds nothing, and gains where a text repeats
+# All decode the same texts at temperature 0. A look-up adds nothing, and helps where a text repeats
 # itself: at temperature 1 stories hardly do. A head knows neither the pending token nor what other
 # heads have drawn. Exit and feature layer read what they draw, with layers of the target or copies
 # of them. (On stories these layers alone seem to do: trained with zero features, they draft as
@@ -562,14 +571,14 @@ print(f"{name}: {run.statistics().tokens_per_target_call:.2f} tokens a target ca
 
 # %%
 gain = table["exit"][1].statistics().tokens_per_target_call
-said = f"{gain:.2f} tokens a target call with two of the target's own layers, at temperature 1."
-wrote(matched, first_layers, other_layers, measured=said)
+result = f"{gain:.2f} tokens a target call with two of the target's own layers, at temperature 1."
+wrote(matched, first_layers, other_layers, measured=result)
 
 # %% [markdown]
 # ## Recap
 #
-# - Anything may draft that says from which distribution. A look-up is certain: q is one-hot, the
-#   ratio is p(x), and a row without a match drafts nothing.
+# - Anything may draft that reports the distribution it drew from. A look-up is certain: q is
+#   one-hot, the ratio is p(x), and a row without a match drafts nothing.
 # - After a longer match more of the draft is right, so it may be longer.
 # - An early exit drafts with the target's first layers. Verification goes on where they stopped,
 #   and no layer reads a token twice.

@@ -35,8 +35,8 @@ print("…" + tokenizer.decode(prompt[-16:]))
 predict("chain-or-tree", guess=None)
 
 # %% [markdown]
-# A token counts if it and all before it on its branch are right. So the chain gains 1 + 0.5 · (1 +
-# 0.9 + … + 0.9⁵) = 3.34 tokens, and the two branches gain 1 + (0.5 + 0.4) · (1 + 0.9 + 0.9²) =
+# A token counts if it and all before it on its branch are right. So the chain emits 1 + 0.5 · (1 +
+# 0.9 + … + 0.9⁵) = 3.34 tokens, and the two branches emit 1 + (0.5 + 0.4) · (1 + 0.9 + 0.9²) =
 # 3.44.
 #
 # Here is such a place in the story. The draft's two most probable tokens are followed up, and so is
@@ -61,8 +61,8 @@ print("the target says:  ", *(repr(words[token]) for token in true))
 assert chain[0] != true[0] and branches[1] == true[:3]
 
 # %% [markdown]
-# The cat slept on the floor, and the draft has forgotten it. The chain gains one token here, the
-# correction. The second branch is right, and would gain four. But how can one pass read both?
+# The cat slept on the floor, and the draft has forgotten it. The chain emits one token here, the
+# correction. The second branch is right, and would emit four. But how can one pass read both?
 #
 # ## One pass for a tree
 #
@@ -122,7 +122,7 @@ masks.tree_mask(parents, [words[token] for token in block], first=cached)
 predict("sibling-position", guess=None)
 
 # %% [markdown]
-# A token's position says how many tokens of its own text come before it. So siblings share one.
+# A token's position is the number of tokens of its text that come before it. So siblings share one.
 #
 # Let the target read the tree, in one pass. Is each token's row what it would be if its branch were
 # read as a plain text? And what if each token's position is its slot in the cache?
@@ -195,17 +195,18 @@ p, q = (torch.tensor(parts).double() / 6 for parts in ([3, 2, 1], [1, 1, 4]))
 
 def try_one(tokens, dists, p, rng):
     """Emits the first accepted candidate, or draws from the last residual."""
-    left = p
+    remaining = p
     for n, (x, q) in enumerate(zip(tokens, dists, strict=True)):
-        if rng.uniform() < left[x] / q[x]:
+        if rng.uniform() < remaining[x] / q[x]:
             return n, x
-        left = residual(left, q)
-    return len(tokens), rng.draw(left)
+        remaining = residual(remaining, q)
+    return len(tokens), rng.draw(remaining)
 
 
 # %% [markdown]
-# What comes out? Go through every branch: both draws, each test, the last draw. `drawn` says what
-# the next candidate is drawn from, given those before it, and `told` with which q it is tested.
+# What comes out? Go through every branch: both draws, each test, the last draw. `drawn` gives what
+# the next candidate is drawn from, after those before it, and `reported` the q with which it is
+# tested.
 
 
 # %% tags=["written"]
@@ -214,21 +215,21 @@ from minispec.evidence.proof.first_token import FirstToken, parts
 from minispec.evidence.theory.formulas import total_variation
 
 
-def two_candidates(drawn, told):
+def two_candidates(drawn, reported):
     """Enumerates what comes out of two candidates: as one of them, or drawn after both."""
 
     def once(rng):
         tokens, dists = [], []
         for _ in range(2):
-            dists.append(told(tokens))
+            dists.append(reported(tokens))
             tokens.append(rng.draw(drawn(tokens)))
         return try_one(tokens, dists, p, rng)
 
     kept = [0.0] * 3
-    said = [0.0] * 3
+    added = [0.0] * 3
     for (n, x), share in every_branch(once):
-        (kept if n < 2 else said)[x] += share
-    return FirstToken(tuple(kept), tuple(said))
+        (kept if n < 2 else added)[x] += share
+    return FirstToken(tuple(kept), tuple(added))
 
 
 # %% tags=["claim-D5", "nbval-check-output"]
@@ -241,10 +242,10 @@ fixed = torch.eye(3).double()[[2, 0]]  # one-hot: c, and then a
 ways = {"both from q": lambda before: q, "the second from the others": others}
 ways["c, then a, always"] = lambda before: fixed[len(before)]
 print(f"p is {parts(p, 12)}. One candidate from q is kept in 6/12 of all cases.")
-found = {name: two_candidates(way, told=way) for name, way in ways.items()}
-for name, of in found.items():
+outcomes = {name: two_candidates(way, reported=way) for name, way in ways.items()}
+for name, of in outcomes.items():
     print(f"{name:27} kept {12 * of.acceptance:2.0f}/12, emits {parts(of.distribution, 12)}")
-assert all(total_variation(of.distribution, p.tolist()) < 1e-12 for of in found.values())
+assert all(total_variation(of.distribution, p.tolist()) < 1e-12 for of in outcomes.values())
 
 # %% [markdown]
 # All three have distribution p. Drawn *with replacement*, the second candidate may be the first
@@ -252,7 +253,7 @@ assert all(total_variation(of.distribution, p.tolist()) < 1e-12 for of in found.
 # candidates, such as the most probable ones, are certain: q is one-hot, as for a look-up in
 # notebook 12, and each is kept with the probability that is left on it.
 #
-# Does it matter which q is told?
+# Does it matter which q is reported?
 
 # %% tags=["predict"]
 predict("which-q", guess=None)
@@ -260,7 +261,7 @@ predict("which-q", guess=None)
 # %%
 from minispec.show.plots.distributions import rule_distribution
 
-wrong = two_candidates(others, told=lambda before: q)
+wrong = two_candidates(others, reported=lambda before: q)
 away = total_variation(wrong.distribution, p.tolist())
 print(f"kept {wrong.acceptance:.2f}, and the total variation from p is {away:.3f}")
 assert abs(away - 1 / 12) < 1e-12
@@ -279,19 +280,19 @@ rule_distribution(wrong, p.tolist(), "abc", name="With q for both, the rule")
 # %% tags=["written"]
 def accept_path(tokens, parents, dists, target_dists, rng):
     """Keeps a path of a tree, from the pending token on, and adds the target's next token."""
-    left = target_dists[0]
+    remaining = target_dists[0]
     at = 0
     path = []
     for i, (x, q) in enumerate(zip(tokens, dists, strict=True), start=1):
         if parents[i - 1] != at:
             continue  # it follows a token that was not kept
-        if rng.uniform() < left[x] / q[x]:
-            left = target_dists[i]
+        if rng.uniform() < remaining[x] / q[x]:
+            remaining = target_dists[i]
             at = i
             path = [*path, x]
         else:
-            left = residual(left, q)
-    return [*path, rng.draw(left)]
+            remaining = residual(remaining, q)
+    return [*path, rng.draw(remaining)]
 
 
 # %% [markdown]
@@ -304,9 +305,9 @@ target_dists = minispec.Warp(top_k=3)(logits.double())  # [K + 1, V]
 round_of = every_branch(
     lambda rng: tuple(accept_path(block[1:], parents, dists, target_dists, rng))
 )
-for gained, share in sorted(round_of, key=lambda of: -of[1])[:4]:
-    print(f"{share:.3f} ", *(repr(words[token]) for token in gained))
-first = [sum(share for gained, share in round_of if gained[0] == x) for x in range(len(words))]
+for emitted, share in sorted(round_of, key=lambda of: -of[1])[:4]:
+    print(f"{share:.3f} ", *(repr(words[token]) for token in emitted))
+first = [sum(share for emitted, share in round_of if emitted[0] == x) for x in range(len(words))]
 assert total_variation(first, target_dists[0].tolist()) < 1e-12
 
 # %% tags=["hide-input", "claim-D5"]
@@ -314,23 +315,23 @@ from minispec.classroom.parts import RowRng
 from minispec.drafters.tree import TreeDrafter
 from minispec.verifiers.tree import verify_tree
 
-wide, said = TreeDrafter(pair.draft, [0, 0, 0, 1, 1, 2, 4]), []
+wide, pairs = TreeDrafter(pair.draft, [0, 0, 0, 1, 1, 2, 4]), []
 for start, seed in [(start, seed) for start in prompts for seed in range(10)]:
     given = dict(k=9, max_new_tokens=9, warp=minispec.Warp(2), rng=minispec.SeededRng(seed))
     r = next(minispec.speculate(target, wide, [start], verifier=verify_tree, **given))
     drawn, qs, ps = r.draft.tokens[0].tolist(), r.draft.probs[0].double(), r.target_probs[0]
     ours = accept_path(drawn, wide.parents, qs, ps.double(), RowRng(minispec.SeededRng(7)))
     theirs = verify_tree(r.draft, r.target_probs, minispec.SeededRng(7))
-    said.append((ours, [*(drawn[i] for i in theirs.kept()[0]), int(theirs.token)]))
-assert all(one == other for one, other in said) and {len(one) for one, _ in said} >= {2, 3, 4}
+    pairs.append((ours, [*(drawn[i] for i in theirs.kept()[0]), int(theirs.token)]))
+assert all(a == b for a, b in pairs) and {len(a) for a, _ in pairs} >= {2, 3, 4}
 
 # %% [markdown]
 # The package's rule gives the same verdicts, seed by seed.
 #
 # ## What stays in the cache
 #
-# The pass has read seven tokens into the cache, one after the other, whatever their positions. Say
-# that `floor . Pip` is kept. Which slots stay?
+# The pass has read seven tokens into the cache, one after the other, whatever their positions.
+# Suppose that `floor . Pip` is kept. Which slots stay?
 
 # %%
 goal("slots-to-keep")
@@ -390,8 +391,8 @@ cache.truncate([cached + 4])  # the pending token, mat, floor, and a full stop
 rolled_back["the first slots"] = read(target, cache, bonus)[0]
 fresh = target(torch.tensor([[*prompt, *true]]))[0, -1]
 for name, row in rolled_back.items():
-    says = f"{words[int(row.argmax())]!r} with {row.softmax(-1).max():.2f}"
-    print(f"{name:15} logits off by {(row - fresh).abs().max():.4f}, then {says}")
+    choice = f"{words[int(row.argmax())]!r} with {row.softmax(-1).max():.2f}"
+    print(f"{name:15} logits off by {(row - fresh).abs().max():.4f}, then {choice}")
 assert (rolled_back["the path"] - fresh).abs().max() < 1e-3
 
 # %% [markdown]
@@ -427,27 +428,30 @@ for k, T in [(2, 0), (2, 1), (5, 0), (5, 1)]:
     print(f"{k}  {T}   {gains:25}   {times}")
 
 # %% tags=["hide-input", "claim-D5"]
+from minispec.core.rng import RoundPlan, RoundRng
+
 cold = [run for (_, T), both in runs.items() for run in both if T == 0]
 assert all(run.tokens(row) == cold[0].tokens(row) for run in cold for row in range(8))
 gains = [run.statistics().tokens_per_target_call for run in cold]  # a chain, a tree, a chain, …
 assert all(tree > chain for chain, tree in zip(gains[::2], gains[1::2], strict=True))
 forwards = []
-one = torch.tensor(prompt[-1:])
+pending = torch.tensor(prompt[-1:])
+round_rng = RoundRng(minispec.SeededRng(1), RoundPlan.unlimited(1, target.device))
 counting = pair.draft.layers.register_forward_hook(lambda *_: forwards.append(1))
 for drafter in (minispec.ModelDrafter(pair.draft), TreeDrafter(pair.draft, common_tree(16, 4))):
-    drafter.start([prompt])  # one forward
-    drafter.propose(one, 4, minispec.Warp(), minispec.SeededRng(1))
+    drafter.start([prompt], torch.empty(1, 0, target.hidden_size))  # one forward
+    drafter.propose(pending, 4, minispec.Warp(), round_rng)
 counting.remove()
 assert len(forwards) == 2 * (1 + 4)
 
 # %% [markdown]
-# The tree gains more, for as many draft forwards. But the target reads up to 17 tokens instead of
-# K + 1. On a laptop, with eight rows, that mostly costs more than it gains. A tree pays where more
+# The tree emits more, for as many draft forwards. But the target reads up to 17 tokens instead of K
+# + 1. On a laptop, with eight rows, that mostly costs more than it saves. A tree pays where more
 # tokens in a forward are nearly free, as on a GPU with one text.
 #
 # ### Try it: change a value and run the cell again
 #
-# Now give both the same number of tokens to verify. Does the tree still gain more? Try a smaller
+# Now give both the same number of tokens to verify. Does the tree still emit more? Try a smaller
 # tree, a shallower one, other temperatures.
 
 # %% tags=["try-it"]
@@ -464,13 +468,13 @@ print(f"a tree of {nodes}:  {tree.tokens_per_target_call:.2f}, {deep} draft forw
 assert (nodes, deep, T) != (16, 5, 1) or chain.tokens_per_target_call > tree.tokens_per_target_call
 
 # %% [markdown]
-# On stories the chain of 16 gains more: this draft is mostly right. What the tree saves is draft
+# On stories the chain of 16 emits more: this draft is mostly right. What the tree saves is draft
 # forwards, not target positions.
 #
 # ## Which shape?
 #
-# Say how often the first, second and third candidate of a position is kept. If that did not depend
-# on other positions, a path would be kept with the product of these *rates*, and a call would gain
+# Note how often the first, second and third candidate of a position is kept. If that did not depend
+# on other positions, a path would be kept with the product of these *rates*, and a call would emit
 # 1 plus the sum over all paths. So always add the most probable path next, no deeper than K
 # (Sequoia, Chen and others 2024).
 
@@ -519,9 +523,9 @@ for given, gain in zip((rates, [0.4, 0.25, 0.15]), gains, strict=True):
 
 # %%
 measured = run_with(TreeDrafter(pair.draft, shapes["rates of stories"]), k=6, T=1).statistics()
-said = f"{measured.tokens_per_target_call:.2f} tokens a target call with the tree for these rates"
-said += f", {gains[0]:.2f} predicted."
-wrote(seen_from, accept_path, path_slots, best_first, measured=said)
+result = f"{measured.tokens_per_target_call:.2f} tokens a target call with the tree for these rates"
+result += f", {gains[0]:.2f} predicted."
+wrote(seen_from, accept_path, path_slots, best_first, measured=result)
 
 # %% [markdown]
 # ## Recap
@@ -532,8 +536,8 @@ wrote(seen_from, accept_path, path_slots, best_first, measured=said)
 #   are chosen, the text keeps its distribution, if each is tested with the q that it was drawn
 #   from.
 # - The slots of the path are moved together. A sibling that stays spoils the text.
-# - For as many draft forwards a tree gains more tokens a call than a chain. The target reads more:
-#   for as many tokens read, on stories, the chain gains more.
+# - For as many draft forwards a tree emits more tokens a call than a chain. The target reads more:
+#   for as many tokens read, on stories, the chain emits more.
 # - How often candidates are kept decides the shape: sure drafts go deep, doubtful ones wide.
 #
 # Next, notebook 14: many prompts on a few rows.

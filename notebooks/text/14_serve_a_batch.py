@@ -39,13 +39,13 @@ drafter = minispec.ModelDrafter(small)  # the package's
 
 # %% tags=["written"]
 class Row:
-    def __init__(self, name):
-        self.name, self.text, self.room = name, list(prompts[name]), CAP
+    def __init__(self, prompt_id):
+        self.prompt_id, self.text, self.room = prompt_id, list(prompts[prompt_id]), CAP
         self.caches = [model.new_cache(1) for model in (target, small)]
 
 
 def one_round(row):
-    """Draft, verify, roll back: returns what the row gains."""
+    """Draft, verify, roll back: returns what it emits."""
     for model, cache in zip((target, small), row.caches, strict=True):
         catch_up(model, cache, row.text)
     tokens, dists = draft(small, row.caches[1], row.text[-1], min(K, row.room - 1), warp, rng)
@@ -53,25 +53,25 @@ def one_round(row):
     return accept_greedy(tokens, dists, p, rng)
 
 
-def commit(row, gained):
-    """Adds what was gained, up to the end of the text; returns what was added."""
-    added = gained[: gained.index(END) + 1] if END in gained else gained
+def commit(row, emitted):
+    """Adds what was emitted, up to the end of the text; returns what was added."""
+    added = emitted[: emitted.index(END) + 1] if END in emitted else emitted
     row.text, row.room = row.text + added, 0 if END in added else row.room - len(added)
     return tuple(added)
 
 
 # %%
-def alone(name):
+def alone(prompt_id):
     """Decodes one prompt: its new tokens, and how many rounds they took."""
-    row, rounds = Row(name), 0
+    row, rounds = Row(prompt_id), 0
     while row.room > 0:
         commit(row, one_round(row))
         rounds += 1
-    return tuple(row.text[len(prompts[name]) :]), rounds
+    return tuple(row.text[len(prompts[prompt_id]) :]), rounds
 
 
 texts, needs = zip(*map(alone, range(8)), strict=True)
-print("prompt", *(f"{name:4}" for name in range(8)))
+print("prompt", *(f"{prompt_id:4}" for prompt_id in range(8)))
 print("tokens", *(f"{len(text):4}" for text in texts))
 print("rounds", *(f"{rounds:4}" for rounds in needs))
 assert max(needs) > 9 * min(needs)
@@ -123,14 +123,14 @@ check("refill-rows", refill_rows)
 # %% tags=["written", "nbval-check-output"]
 def next_in_line(done, waiting, space):
     """Returns which rows begin which prompts, and which prompts wait still."""
-    left = [name for name in waiting if space[name] > 0]
+    waiting = [prompt_id for prompt_id in waiting if space[prompt_id] > 0]
     free = [row for row, ended in enumerate(done) if ended]
-    placed = list(zip(free, left, strict=False))
-    return placed, left[len(placed) :]
+    placed = list(zip(free, waiting, strict=False))
+    return placed, waiting[len(placed) :]
 
 
-placed, left = next_in_line([True, False, True, False], [4, 5, 6], space=[CAP] * 8)
-print("(row, prompt):", *placed, "- still waiting:", *left)
+placed, waiting = next_in_line([True, False, True, False], [4, 5, 6], space=[CAP] * 8)
+print("(row, prompt):", *placed, "- still waiting:", *waiting)
 
 # %% [markdown]
 # The loop asks after each round which rows are done. With `when=any` the step is taken as soon as
@@ -142,35 +142,35 @@ step = refill_rows if check("refill-rows", refill_rows).passed else next_in_line
 space = [min(CAP, target.max_length - len(prompt)) for prompt in prompts]
 
 
-def serve(rows, when, begin=lambda name, before: Row(name)):
-    """Decodes all prompts on so many rows: for each round, (prompt, what it gained) by row."""
+def serve(rows, when, begin=lambda prompt_id, before: Row(prompt_id)):
+    """Decodes all prompts on so many rows: for each round, (prompt, emitted) by row."""
     batch, waiting, rounds = [None] * rows, range(len(prompts)), []
     while True:
         done = [row is None or row.room <= 0 for row in batch]
         if when(done):
             placed, waiting = step(done, waiting, space)
-            for row, name in placed:
-                batch[row] = begin(name, batch[row])
+            for row, prompt_id in placed:
+                batch[row] = begin(prompt_id, batch[row])
         if all(row.room <= 0 for row in batch):
             return rounds
         pieces = [commit(row, one_round(row)) if row.room > 0 else () for row in batch]
-        rounds.append([(row.name, piece) for row, piece in zip(batch, pieces, strict=True)])
+        rounds.append([(row.prompt_id, piece) for row, piece in zip(batch, pieces, strict=True)])
 
 
 # %% tags=["claim-C6"]
-def gained_by(rounds):
-    """Puts together what each prompt has gained."""
-    found = dict.fromkeys(range(8), ())
-    for one in rounds:
-        found |= {name: found[name] + piece for name, piece in one}
-    return tuple(found.values())
+def emitted_by(rounds):
+    """Puts together what was emitted for each prompt."""
+    by_prompt = dict.fromkeys(range(8), ())
+    for pieces in rounds:
+        by_prompt |= {prompt_id: by_prompt[prompt_id] + piece for prompt_id, piece in pieces}
+    return tuple(by_prompt.values())
 
 
 turns, refilled = serve(4, when=all), serve(4, when=any)
 shares = [sum(needs) / (4 * len(rounds)) for rounds in (turns, refilled)]
 for how, rounds, share in zip(("in turns", "refilled"), (turns, refilled), shares, strict=True):
     print(f"{how}: {len(rounds)} rounds, {share:.0%} of the row-slots decode")
-assert gained_by(turns) == gained_by(refilled) == texts
+assert emitted_by(turns) == emitted_by(refilled) == texts
 in_turns.against(shares[0])
 
 # %%
@@ -181,16 +181,16 @@ refilled_share.against(shares[1])
 # iteration-level scheduling (Yu et al. 2022, Orca). What takes part is decided round by round, not
 # request by request.
 #
-# In the package it is one argument: `at_once` says how many rows there are. `Round.names` says
-# which prompt each row has, and `Round.live` whether it decodes. It must do what we do.
+# In the package it is one argument: `batch_size` says how many rows there are. `Round.prompt_ids`
+# has the prompt of each row, and `Round.live` whether it decodes. It must do what we do.
 
 # %% tags=["claim-C6"]
 given = dict(k=K, max_new_tokens=CAP, eos=END)
 greedy = given | dict(verifier=minispec.verify_greedy, warp=warp, rng=rng)
-package = list(minispec.speculate(target, drafter, prompts, at_once=4, **greedy))
+package = list(minispec.speculate(target, drafter, prompts, batch_size=4, **greedy))
 for r in package[2:5]:
-    print("prompts", *r.names, "- gained", *map(len, r.emitted))
-theirs = [list(zip(r.names, r.emitted, strict=True)) for r in package]
+    print("prompts", *r.prompt_ids, "- emitted", *map(len, r.emitted))
+theirs = [list(zip(r.prompt_ids, r.emitted, strict=True)) for r in package]
 assert theirs == refilled
 
 # %% [markdown]
@@ -203,7 +203,7 @@ from minispec.show.plots.timeline import row_slots
 def slots(rounds, first=0):
     """Which prompt each slot decodes, round by round; None: it does nothing."""
     return [
-        [first + name if on else None for name, on in zip(r.names, r.live, strict=True)]
+        [first + i if on else None for i, on in zip(r.prompt_ids, r.live, strict=True)]
         for r in rounds
     ]
 
@@ -225,7 +225,7 @@ row_slots({"without refill": without, "with refill": slots(package)})
 # %% tags=["try-it"]
 rows = 3
 k = 4
-tried = list(minispec.speculate(target, drafter, prompts, at_once=rows, **greedy | {"k": k}))
+tried = list(minispec.speculate(target, drafter, prompts, batch_size=rows, **greedy | {"k": k}))
 share = sum(sum(r.live) for r in tried) / (rows * len(tried))
 print(f"{rows} rows, K = {k}: {len(tried)} rounds, {share:.0%} of the row-slots decode")
 row_slots({f"{rows} rows": slots(tried)})
@@ -246,11 +246,11 @@ keyed = dict(k=2, max_new_tokens=16, verifier=minispec.verify_coupled, warp=mini
 
 def sampled(queue, rows, noise):
     """The texts of a queue on so many rows."""
-    rounds = minispec.speculate(target, drafter, queue, at_once=rows, rng=noise, **keyed)
-    found = dict.fromkeys(range(len(queue)), ())
+    rounds = minispec.speculate(target, drafter, queue, batch_size=rows, rng=noise, **keyed)
+    texts = dict.fromkeys(range(len(queue)), ())
     for r in rounds:
-        found |= {n: found[n] + piece for n, piece in zip(r.names, r.emitted, strict=True)}
-    return list(found.values())
+        texts |= {n: texts[n] + piece for n, piece in zip(r.prompt_ids, r.emitted, strict=True)}
+    return list(texts.values())
 
 
 one, few, many = (sampled(prompts, rows, minispec.KeyedRng(5)) for rows in (1, 3, 8))
@@ -264,14 +264,15 @@ assert one == few == many
 predict("noise-of-the-row", guess=None)
 
 # %% [markdown]
-# `BlockRng` hands the prompts' names to the noise as `rows`. Without them it takes the number of
-# the row.
+# With each draw the loop hands over its `Place`: prompt ids, positions in the texts, and which rows
+# decide. Here is noise that takes the number of the row for the prompt id.
 
 
 # %% tags=["claim-A7"]
 class RowsNoise(minispec.KeyedRng):
-    def categorical(self, probs, **which):
-        return super().categorical(probs, **which | {"rows": None})
+    def categorical(self, probs, place=None):
+        rows = torch.arange(len(probs))
+        return super().categorical(probs, place._replace(prompt_ids=rows))
 
 
 twice = {kind: sampled([prompts[1]] * 2, 1, kind(5)) for kind in (minispec.KeyedRng, RowsNoise)}
@@ -299,22 +300,22 @@ predict("cache-left-behind", guess=None)
 def leaving(which):
     """Returns how a prompt begins if one cache keeps what the text before it has left."""
 
-    def begin(name, before):
-        row = Row(name)
+    def begin(prompt_id, before):
+        row = Row(prompt_id)
         row.caches[which] = before.caches[which] if before else row.caches[which]
         return row
 
     return begin
 
 
-came = [serve(4, any, leaving(which)) for which in (0, 1)]
-found = [[n for n, text in enumerate(gained_by(each)) if text != texts[n]] for each in came]
-for whose, wrong, rounds in zip(("target", "draft"), found, came, strict=True):
+faulty = [serve(4, any, leaving(which)) for which in (0, 1)]
+spoiled = [[n for n, text in enumerate(emitted_by(each)) if text != texts[n]] for each in faulty]
+for whose, wrong, rounds in zip(("target", "draft"), spoiled, faulty, strict=True):
     print(f"the {whose}'s cache left: {len(wrong)} texts wrong, {len(rounds)} rounds")
-name = found[0][0]
-print("right:", tokenizer.decode(texts[name][:20]))
-print("wrong:", tokenizer.decode(gained_by(came[0])[name][:20]))
-assert found[0] and not found[1]
+prompt_id = spoiled[0][0]
+print("right:", tokenizer.decode(texts[prompt_id][:20]))
+print("wrong:", tokenizer.decode(emitted_by(faulty[0])[prompt_id][:20]))
+assert spoiled[0] and not spoiled[1]
 
 # %% [markdown]
 # As in notebook 7: what the target's cache holds decides the text, and what the draft's cache holds
@@ -334,26 +335,26 @@ from minispec.evidence.proof.models import table_pair
 
 p, q = table_pair(vocab_size=2, seed=0)
 case = Case("a third waits", p, q, ((0,), (1, 0), (0, 1, 1)), 1, 2, eos=(1,), waiting=True)
-found = distributions.speculative_distributions(case, together=True)
-both = zip(found.distributions, distributions.exact_distributions(case), strict=True)
+enumerated = distributions.speculative_distributions(case, together=True)
+both = zip(enumerated.distributions, distributions.exact_distributions(case), strict=True)
 error = max(distributions.largest_error(ours, exact) for ours, exact in both)
-print(f"{found.branches} branches, largest error {error:.1e}")
+print(f"{enumerated.branches} branches, largest error {error:.1e}")
 assert error < 1e-12
 
 # %% [markdown]
 # ## Rows with drafts of their own length
 #
 # Rows need not draft equally many tokens. A look-up drafts more after a longer match (notebook 12),
-# and `draft.lengths` says how many. But a block has one width, that of its widest row.
+# and `draft.lengths` has the numbers. But a block has one width, that of its widest row.
 
 # %%
 from minispec.drafters.suffix import SuffixDrafter
 
 look_up = SuffixDrafter(target.vocab_size, per_match=1.5)
-ragged = list(minispec.speculate(target, look_up, prompts, at_once=4, **greedy | {"k": 8}))
+ragged = list(minispec.speculate(target, look_up, prompts, batch_size=4, **greedy | {"k": 8}))
 for r in ragged[4:9]:
     print("drafted", *r.draft.lengths.tolist(), f"- the block is {1 + r.draft.k} wide:", end=" ")
-    print("gained", *map(len, r.emitted))
+    print("emitted", *map(len, r.emitted))
 goal("block-slots")
 
 
@@ -400,7 +401,7 @@ sample = dict(verifier=minispec.verify_rejection, warp=minispec.Warp(1), max_new
 
 def timed(batches, k):
     """Decodes batches one after another, on four rows: rounds, seconds."""
-    given = sample | dict(k=k, rng=minispec.SeededRng(0), at_once=4)
+    given = sample | dict(k=k, rng=minispec.SeededRng(0), batch_size=4)
     started = perf_counter()
     drafter = minispec.ModelDrafter(fast.draft)
     runs = [list(minispec.speculate(fast.target, drafter, batch, **given)) for batch in batches]
@@ -417,7 +418,7 @@ for name, batches in (("without refill", fours), ("with refill", [queue])):
     live[name] = sum(sum(r.live) for r in rounds) / places
     print(f"{name}: {len(rounds)} rounds, {live[name]:.0%} of the slots decode;", end=" ")
     print(f"{tokens / len(rounds):.1f} tokens a round, {tokens / seconds:.0f} a second")
-waiting = [r for r in rounds if max(r.names) < 23]
+waiting = [r for r in rounds if max(r.prompt_ids) < 23]
 print(f"while prompts wait: {sum(sum(r.live) for r in waiting) / (4 * len(waiting)):.0%}")
 
 # %% tags=["hide-input", "claim-C6"]
@@ -466,8 +467,8 @@ assert gains[0] > 1 > gains[-1] and gains[-1] < points[-1].gain < points[0].gain
 # `minispec bench --section batch` measures it for your machine, with refill and without.
 
 # %%
-said = f"{len(refilled)} rounds instead of {len(turns)}; {shares[1]:.0%} of the row-slots decode,"
-wrote(one_round, commit, next_in_line, serve, measured=f"{said} not {shares[0]:.0%}.")
+result = f"{len(refilled)} rounds instead of {len(turns)}; {shares[1]:.0%} of the row-slots decode,"
+wrote(one_round, commit, next_in_line, serve, measured=f"{result} not {shares[0]:.0%}.")
 
 # %% [markdown]
 # ## Recap

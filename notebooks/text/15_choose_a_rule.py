@@ -44,9 +44,9 @@ def names(tokens):
 
 # %% tags=["nbval-check-output"]
 for text in drafts:
-    said, wanted = (prod(float(of[x]) for x in text) for of in (q, p))
-    print(f"{names(text)}: the draft says it in {9 * said:.0f} of 9 cases,", end=" ")
-    print(f"the target's text begins with it in {9 * wanted:.0f}")
+    in_draft, in_target = (prod(float(of[x]) for x in text) for of in (q, p))
+    print(f"{names(text)}: drafted in {9 * in_draft:.0f} of 9 cases,", end=" ")
+    print(f"the target's text begins with it in {9 * in_target:.0f}")
 
 # %% [markdown]
 # ## Token by token
@@ -66,28 +66,28 @@ from minispec.classroom.trials import every_branch
 
 def judged(rule):
     """Returns which texts of three tokens come out, and how many drafted tokens are accepted."""
-    found = dict.fromkeys(product((0, 1), repeat=3), 0.0)
+    texts = dict.fromkeys(product((0, 1), repeat=3), 0.0)
     accepted = 0.0
     for draft in drafts:
         drawn = prod(float(q[x]) for x in draft)
         given = [*draft], [q, q], torch.stack([p, p, p])
-        for gained, share in every_branch(lambda rng, given=given: tuple(rule(*given, rng))):
-            accepted += drawn * share * (len(gained) - 1)
-            for rest in product((0, 1), repeat=3 - len(gained)):
-                found[gained + rest] += drawn * share * prod(float(p[x]) for x in rest)
-    return found, accepted
+        for emitted, share in every_branch(lambda rng, given=given: tuple(rule(*given, rng))):
+            accepted += drawn * share * (len(emitted) - 1)
+            for rest in product((0, 1), repeat=3 - len(emitted)):
+                texts[emitted + rest] += drawn * share * prod(float(p[x]) for x in rest)
+    return texts, accepted
 
 
 # %% tags=["claim-D1", "nbval-check-output"]
-def damage(found):
+def damage(texts):
     """The total variation between what comes out and the target's texts."""
-    return sum(abs(n - prod(float(p[x]) for x in text)) for text, n in found.items()) / 2
+    return sum(abs(n - prod(float(p[x]) for x in text)) for text, n in texts.items()) / 2
 
 
-found, token = judged(accept_rejection)
+texts, token = judged(accept_rejection)
 accepted = Fraction(token).limit_denominator(99)
-print(f"token by token: accepted {accepted}, damage {damage(found):.3f}")
-assert damage(found) < 1e-12 and abs(token - 10 / 9) < 1e-12
+print(f"token by token: accepted {accepted}, damage {damage(texts):.3f}")
+assert damage(texts) < 1e-12 and abs(token - 10 / 9) < 1e-12
 
 # %% [markdown]
 # ## A draft as a whole
@@ -99,8 +99,8 @@ predict("whole-draft", guess=None)
 
 # %% [markdown]
 # *Block verification* (Sun and others 2024) goes by one number along the draft: how probable the
-# draft so far is in the target's text, compared with how often the draft proposes it. Whatever is
-# above 1 is cut off at once. It is what may be kept of this beginning. Write it. If you are stuck:
+# draft so far is in the target's text, compared with how often it is drafted. Whatever is above 1
+# is cut off at once. It is what may be kept of this beginning. Write it. If you are stuck:
 # `hint("block-ratios", 1)`, and then 2.
 
 # %%
@@ -128,16 +128,16 @@ check("block-ratios", block_ratios)
 def running(tokens, dists, target_dists):
     """Returns after each token the ratio of p and q for the draft so far, cut at 1."""
     w = 1.0
-    found = []
+    ratios = []
     for x, q, p in zip(tokens, dists, target_dists, strict=False):
         w = min(1.0, w * float(p[x] / q[x]))
-        found.append(w)
-    return found
+        ratios.append(w)
+    return ratios
 
 
 for text in drafts:
-    found = running(text, [q, q], [p, p, p])
-    print(f"{names(text)}: w =", *(Fraction(w).limit_denominator(99) for w in found))
+    ratios = running(text, [q, q], [p, p, p])
+    print(f"{names(text)}: w =", *(Fraction(w).limit_denominator(99) for w in ratios))
 weigh = block_ratios if check("block-ratios", block_ratios).passed else running
 
 # %% [markdown]
@@ -147,12 +147,12 @@ weigh = block_ratios if check("block-ratios", block_ratios).passed else running
 # After the last token the coin accepts with probability w. Before that, later coins help: on
 # average over the next token they keep Σ min(w·p, q) = w − S, with S = Σ max(0, w·p − q). Let h be
 # the probability that this coin accepts. With it, at least i tokens are kept with probability (w −
-# S) + (1 − w + S)·h. This equals w for **h = S / (S + 1 − w)**. The correction is drawn from what
-# is lacking, max(0, w·p − q).
+# S) + (1 − w + S)·h. This equals w for **h = S / (S + 1 − w)**. The correction is drawn from the
+# excess, max(0, w·p − q).
 
 
 # %% tags=["written"]
-def lacking(w, p, q):
+def excess(w, p, q):
     """Returns the mass that p, scaled by w, has above q."""
     return (w * p - q).clamp(min=0)
 
@@ -160,28 +160,28 @@ def lacking(w, p, q):
 def coins(tokens, dists, target_dists):
     """Returns the ratio w and the coin h after each token; where the draft has ended, q is 0."""
     w, after = weigh(tokens, dists, target_dists), [*dists[1:], torch.zeros_like(target_dists[0])]
-    some = [float(lacking(*of).sum()) for of in zip(w, target_dists[1:], after, strict=True)]
+    some = [float(excess(*of).sum()) for of in zip(w, target_dists[1:], after, strict=True)]
     return w, [1.0 if a == 1 else s / (s + 1 - a) for a, s in zip(w, some, strict=True)]
 
 
 def accept_block(tokens, dists, target_dists, rng):
-    """Keeps the longest beginning to which a coin says yes, and adds what is lacking there."""
+    """Keeps the longest beginning whose coin says yes, and draws from the excess there."""
     w, h = coins(tokens, dists, target_dists)
     yes = [i for i in range(1, len(tokens) + 1) if rng.uniform() < h[i - 1]]
     kept = max(yes, default=0)
     q = dists[kept] if kept < len(tokens) else 0
-    left = lacking([1.0, *w][kept], target_dists[kept], q)
-    return [*tokens[:kept], rng.draw(left / left.sum())]
+    rest = excess([1.0, *w][kept], target_dists[kept], q)
+    return [*tokens[:kept], rng.draw(rest / rest.sum())]
 
 
 # %% tags=["claim-D6", "nbval-check-output"]
-found, block = judged(accept_block)
-print(f"as a block: accepted {Fraction(block).limit_denominator(99)}, damage {damage(found):.3f}")
+texts, block = judged(accept_block)
+print(f"as a block: accepted {Fraction(block).limit_denominator(99)}, damage {damage(texts):.3f}")
 starts = [start for i in (1, 2) for start in product((0, 1), repeat=i)]
 # of each beginning, such as ab, the smaller probability: in the target's text, or in the draft
 most = sum(min(prod(float(of[x]) for x in start) for of in (p, q)) for start in starts)
 print(f"any lossless rule, even one that knows all p: at most {9 * most:.0f}/9")
-assert damage(found) < 1e-12 and abs(block - 11 / 9) < 1e-12
+assert damage(texts) < 1e-12 and abs(block - 11 / 9) < 1e-12
 
 # %% [markdown]
 # The same text, and 11/9 tokens instead of 10/9. By hand: both tokens are kept with (4·1/4 + 2·1 +
@@ -200,20 +200,20 @@ from minispec.verifiers.block import verify_block
 real = recorded()
 same = []
 for row, (ps, qs) in enumerate(zip(real.target_probs, real.draft.probs, strict=True)):
-    one = minispec.Draft(real.draft.tokens[[row]], qs[None])
+    single = minispec.Draft(real.draft.tokens[[row]], qs[None])
     for seed in range(5):
-        ours = accept_block(one.tokens[0].tolist(), [*qs], ps, RowRng(minispec.SeededRng(seed)))
-        theirs = verify_block(one, ps[None], minispec.SeededRng(seed))
-        same.append(ours == [*one.tokens[0, : int(theirs.accepted)].tolist(), int(theirs.token)])
+        ours = accept_block(single.tokens[0].tolist(), [*qs], ps, RowRng(minispec.SeededRng(seed)))
+        theirs = verify_block(single, ps[None], minispec.SeededRng(seed))
+        same.append(ours == [*single.tokens[0, : int(theirs.accepted)].tolist(), int(theirs.token)])
 assert all(same) and len(same) >= 200
 
 # %% [markdown]
-# The package's `verify_block` gains the same tokens.
+# The package's `verify_block` emits the same tokens.
 #
 # ## More on the pair?
 #
-# The gain depends on p and q. `family` are ten chains of eight tokens, with p and q that differ
-# much. `recorded` are drafts of the shipped pair.
+# How much more is accepted depends on p and q. `family` are ten chains of eight tokens, with p and
+# q that differ much. `recorded` are drafts of the shipped pair.
 
 
 # %% tags=["claim-D6", "nbval-check-output"]
@@ -244,7 +244,7 @@ for k, (name, rule) in product((4, 8), rules.items()):
     print(f"K = {k}, {name}: {run.statistics().tokens_per_target_call:.2f} tokens a target call")
 
 # %% [markdown]
-# These differ by luck as well: two runs write two texts. So ask both rules about the same drafts,
+# These differ at random as well: two runs decode two texts. So take both rules for the same drafts,
 # and average over the coins. Token by token, i tokens are kept if the first i coins say yes; as a
 # block, if any coin from the i-th on does.
 
@@ -252,12 +252,12 @@ for k, (name, rule) in product((4, 8), rules.items()):
 # %% tags=["written", "claim-D6"]
 def kept_on_average(tokens, dists, target_dists):
     """Returns how many tokens of a draft each rule accepts, on average over its coins."""
-    one = [
+    single = [
         min(1.0, float(p[x] / q[x])) for x, q, p in zip(tokens, dists, target_dists, strict=False)
     ]
     no = [1 - h for h in coins(tokens, dists, target_dists)[1]]
     ends = range(1, len(tokens) + 1)
-    return sum(prod(one[:i]) for i in ends), sum(1 - prod(no[i - 1 :]) for i in ends)
+    return sum(prod(single[:i]) for i in ends), sum(1 - prod(no[i - 1 :]) for i in ends)
 
 
 for k in (4, 8):
@@ -266,12 +266,12 @@ for k in (4, 8):
         for row in [row for row in range(8) if r.drafted(row) == k]:
             dists, target_dists = r.draft.probs[row].double(), r.target_probs[row].double()
             means.append(kept_on_average(r.draft.tokens[row].tolist(), [*dists], target_dists))
-    one, whole = (sum(of) / len(means) for of in zip(*means, strict=True))
-    print(f"K = {k}, {len(means)} drafts: token {one:.3f}, block {whole:.3f} accepted")
+    single, whole = (sum(of) / len(means) for of in zip(*means, strict=True))
+    print(f"K = {k}, {len(means)} drafts: token {single:.3f}, block {whole:.3f} accepted")
 
 # %% [markdown]
-# This pair agrees so well that little is left to gain. A longer draft, and one that agrees less,
-# gain more.
+# This pair agrees so well that little more can be accepted. With a longer draft, and one that
+# agrees less, block verification accepts more of it.
 #
 # Tokens are not seconds. Block verification looks at all K positions, each time. `minispec bench
 # --section rules` measures it, and the page of results has other pairs. A rule that costs more wins
@@ -307,11 +307,11 @@ assert not report.passed and abs(report.damage.low - 1 / 6) < 1e-12
 with planted(mutant_named("block-residual-of-a-token")):
     for n, some in of_size.items():
         report = minispec.check_verifier(verify_block, instances=some)
-        found = "passed" if report.passed else f"failed, damage {report.damage.largest:.3f}"
-        print(f"K = 2, {n} tokens, {len(some)} instances: {found}")
+        result = "passed" if report.passed else f"failed, damage {report.damage.largest:.3f}"
+        print(f"K = 2, {n} tokens, {len(some)} instances: {result}")
 
 # %% [markdown]
-# The smaller instances do not show it. A check says what it has tried, and no more. (The zoo has
+# The smaller instances do not show it. A check tells what it has tried, and no more. (The zoo has
 # four bugs of this rule, and `check_verifier` finds all of them among its own instances.)
 #
 # ## Several candidates
@@ -388,18 +388,18 @@ assert all(of.largest < 1e-12 and of.accepted < of.optimum + 1e-12 for of in thr
 
 # %% tags=["hide-input", "claim-D7"]
 recursive = {rule.name: rule for rule in RULES}["recursive-with-replacement"]
-found = []
+differences = []
 for n in range(8):
     drawn = [(some, prod(float(Q[n, x]) for x in some)) for some in product(range(6), repeat=3)]
     theirs = measure(recursive, 3, P[[n]], Q[[n]])
-    found.append(abs(theirs.optimum - limit(P[n], drawn)))
+    differences.append(abs(theirs.optimum - limit(P[n], drawn)))
 greedy = three["greedy-drafting"]
 assert abs(greedy.accepted - greedy.optimum) < 1e-12  # it meets its limit
-assert max(found) < 1e-12
+assert max(differences) < 1e-12
 
 # %% [markdown]
 # Two rules for the same candidates (`k-sequential` is SpecTr's) differ by 0.02, and the best that
-# can be is 0.06 above the first. Candidates without repetition gain 0.16 with the same rule.
+# can be is 0.06 above the first. Of candidates without repetition the same rule accepts 0.16 more.
 # *Greedy drafting* takes the most probable tokens, and draws only the last one: it meets its limit.
 # Fixed candidates are kept with the probability that p has for them, which is the least here.
 #
@@ -421,10 +421,10 @@ print(*(Fraction(x).limit_denominator(99) for x in (mixed.acceptance, off)), sep
 assert abs(mixed.acceptance - 5 / 6) + abs(off - 1 / 6) < 1e-12
 
 # %% [markdown]
-# One sixth more is accepted, and the damage is one sixth. That is the best price. For say that r
-# comes out, with damage d = TV(r, p). Then the rule is lossless for r, and accepts at most Σ min(r,
-# q). That is at most Σ min(p, q) + Σ max(0, r − p), and the last sum is d. So **accepted ≤ optimum
-# + damage**.
+# One sixth more is accepted, and the damage is one sixth. That is the best price. For suppose that
+# r comes out, with damage d = TV(r, p). Then the rule is lossless for r, and accepts at most Σ
+# min(r, q). That is at most Σ min(p, q) + Σ max(0, r − p), and the last sum is d. So **accepted ≤
+# optimum + damage**.
 #
 # Here are all rules for one candidate, on the 300 positions. (Block verification is token
 # verification there.)
@@ -440,7 +440,7 @@ best = alone["token"].optimum
 spots = {name: (of.total_variation, of.accepted) for name, of in alone.items() if name != "block"}
 lines = [(name, *(f"{x:.3f}" for x in spot)) for name, spot in spots.items()]
 head = "What a rule accepts beyond the optimum, it pays for with damage"
-said = f"without damage at most {best:.3f} are accepted, with damage d at most d more"
+bound = f"without damage at most {best:.3f} are accepted, with damage d at most d more"
 shift = {"token": (14, -16), "coupled": (14, -30), "lenient": (-40, -32), "typical": (14, -14)}
 assert all(kept < best + far + 1e-12 for far, kept in spots.values())
 
@@ -454,9 +454,9 @@ for name, of in spots.items():
     offset = (-10, 12) if on else shift.get(name, (14, -8))
     charts.note(axes, name, of, offset, ha="right" if on else "left")
 charts.keys(axes)
-alt = f"Rules as points, accepted against damage, and a line that none exceeds: {said}."
+alt = f"Rules as points, accepted against damage, and a line that none exceeds: {bound}."
 twin = aligned([("rule", "damage", "accepted"), *lines])
-titled("rules", figure, head, alt, f"On 300 positions, {said}.", twin)
+titled("rules", figure, head, alt, f"On 300 positions, {bound}.", twin)
 
 # %% [markdown]
 # Squares are lossy. No rule is above the line, and the mixtures lie on it. `typical` does as much
@@ -479,9 +479,9 @@ for rule in [rule for rule in RULES if n in rule.candidates]:
     print(f"damage {of.total_variation:.3f}")
 
 # %%
-said = f"of two tokens {Fraction(block).limit_denominator(99)} are accepted as a block"
-said += f" and {accepted} one by one"
-wrote(judged, running, accept_block, limit, measured=f"{said}, both without damage.")
+result = f"of two tokens {Fraction(block).limit_denominator(99)} are accepted as a block"
+result += f" and {accepted} one by one"
+wrote(judged, running, accept_block, limit, measured=f"{result}, both without damage.")
 
 # %% [markdown]
 # ## What to choose
@@ -495,7 +495,7 @@ wrote(judged, running, accept_block, limit, measured=f"{said}, both without dama
 # | texts that no draft may change | the coupled rule | shared noise | `verify_coupled` |
 # | several candidates | recursive rejection, none twice | q of each | `verify_tree` |
 # | the same, and q to sort | greedy drafting | q; one draw | `verify_tree` |
-# | a text that may differ | a mixture, which says how much | p, q, a weight | `verify_mixture` |
+# | a text that may differ | a mixture, whose damage is known | p, q, a weight | `verify_mixture` |
 #
 # Where q is one-hot, as for a look-up, all four rules for one draft above temperature 0 accept the
 # same. Then sample and compare is enough.
@@ -512,8 +512,8 @@ wrote(judged, running, accept_block, limit, measured=f"{said}, both without dama
 #   a later token makes up for an earlier one.
 # - Its coins belong together. Stop at the first no, and the text is another one.
 # - How much any rule can accept of given candidates for one position is known. On these 300
-#   positions, drawing without replacement gains more than the best rule for candidates drawn with
-#   replacement. On the pair with two candidates it gains less (see the atlas).
+#   positions, more is accepted of candidates drawn without replacement than by the best rule of
+#   candidates drawn with replacement. On the pair with two candidates it is less (see the atlas).
 # - A lossy rule accepts at most its damage more than a lossless one.
 #
 # This was the last notebook. Check a rule of your own next: `docs/howto/own_verifier.md`.

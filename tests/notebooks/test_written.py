@@ -37,7 +37,7 @@ PHASES = {
     -12: (("first_layers", "other_layers"), ("EarlyExitGPT", "ExitDrafter", "DRAFTERS")),
     13: (("seen_from",), ("Tree", "TreeDrafter", "verify_tree")),
     -13: (("try_one", "accept_path"), ("verify_tree", "TreeDrafter", "speculate", "record")),
-    14: (("one_round", "commit", "next_in_line", "serve"), ("speculate", "Rows", "record")),
+    14: (("one_round", "commit", "next_in_line", "serve"), ("speculate", "Batch", "record")),
     15: (("accept_block",), ("verify_block", "record", "expected_accepted", "chain_means")),
     -15: (("limit",), ("measure", "by_subsets", "by_programme")),
 }

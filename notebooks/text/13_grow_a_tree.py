@@ -20,8 +20,7 @@ from minispec.core.basic import catch_up, read  # you wrote them in notebook 2
 from minispec.core.rng import RoundPlan, RoundRng
 
 pair = minispec.load_pair("stories")
-target = pair.target
-tokenizer = pair.tokenizer
+target, tokenizer = pair.target, pair.tokenizer
 prompts = pair.info["prompts"][:8]
 words = [tokenizer.piece(token) for token in range(target.vocab_size)]
 ends = dict(max_new_tokens=48, eos=tokenizer.end_of_text)

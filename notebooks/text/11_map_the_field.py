@@ -219,7 +219,8 @@ torch.testing.assert_close(kept + corrected, p)
 # ## Exercise
 #
 # Write that drafter; about 20 lines will do. A drafter is anything with `start`, `propose` and
-# `commit`. If you are stuck: `hint("look-up-drafter", 1)`, and then 2.
+# `commit` (and `admit`, where prompts wait for a row). If you are stuck: `hint("look-up-drafter",
+# 1)`, and then 2.
 
 # %%
 goal("look-up-drafter")

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "minispec" / "core"
 README = ROOT / "README.md"
 # The order in which to read them: the method on one screen, then from the GPT to the loop.
-FILES = "basic model cache warp rng records prefill draft verify commit rollback loop".split()
+FILES = "basic model cache warp rng records batch prefill draft verify rollback loop".split()
 BEGIN = "<!-- python docs/refresh_core.py writes this -->\n"
 END = "<!-- core: up to here -->\n"
 FIRST = "This is `minispec/core/basic.py`. It is all of the method for one row:"

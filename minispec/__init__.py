@@ -34,7 +34,7 @@ from minispec.io.trace import CacheLengths, Statistics, Trace
 from minispec.verifiers.coupled import KeyedRng, verify_coupled
 from minispec.verifiers.fixed_width import FixedWidth
 
-__version__ = "0.2.1"
+__version__ = "0.3.0"
 
 __all__ = [
     "GPT",

@@ -18,7 +18,7 @@ PLANTED = {
     "core.b": "import minispec",
     "core.c": "from minispec import io",
     "drafters.a": "from minispec.verifiers import b",
-    "rules.a": "from minispec.drafters import b",
+    "verifiers.a": "from minispec.drafters import b",
     "io.a": "import minispec.native.b",
     "native.a": "def f():\n    from minispec.train import b",
     "native.c": "from .. import train",
@@ -30,7 +30,7 @@ PLANTED = {
     "show.a": "if 0:\n    import minispec.cli.b as o",
     "classroom.a": "from minispec.cli import b",
 }
-WITHOUT_DRAWS = ("core", "drafters", "rules", "io", "native")
+WITHOUT_DRAWS = ("core", "drafters", "verifiers", "io", "native")
 
 # Functions of torch and methods of its tensors that draw, unless they are methods of an `rng`.
 DRAWS = set(
@@ -138,7 +138,7 @@ def test_random_numbers_come_from_one_file():
         for package in WITHOUT_DRAWS
         for path in (PACKAGE / package).rglob("*.py")
     }
-    assert {"native/decisions.py", "rules/coupled.py", "drafters/stopping.py"} <= sources.keys()
+    assert {"native/decisions.py", "verifiers/coupled.py", "drafters/stopping.py"} <= sources.keys()
     assert draw_faults(sources.pop("core/rng.py"))  # this one does draw
     assert [fault for source in sources.values() for fault in draw_faults(source)] == []
 
@@ -158,5 +158,5 @@ def test_random_numbers_come_from_one_file():
 def test_a_planted_draw_is_found(source):
     """Any other way to a random number is a fault; rules ask `rng`, and may name its types."""
     assert draw_faults(source)
-    source = "from minispec.core.rng import Rng\nkept = rng.bernoulli(p, live=x)\ntoken = rng.categorical(p)"
+    source = "from minispec.core.rng import Rng\nkept = rng.bernoulli(p, 0, x)\ntoken = rng.categorical(p)"
     assert draw_faults(source) == []

@@ -14,7 +14,6 @@ from minispec.evidence.proof.first_token import FirstToken, first_token
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.recording import Recording
-from minispec.verifiers.coupled import verify_coupled
 from minispec.show.plots.board import Cell, Line, tiled, twin_of
 from minispec.show.plots.caches import TITLES, Moment, cache_slots
 from minispec.show.plots.charts import columns, prepare
@@ -23,6 +22,7 @@ from minispec.show.plots.style import TEXT, Picture, sheet
 from minispec.show.plots.verification import drafted_tokens
 from minispec.show.signs import STATES, State
 from minispec.show.text import kinds, shown
+from minispec.verifiers.coupled import verify_coupled
 
 HIGH = 0.62  # of a line, for handwriting
 BOX = State("#FFFFFF", "", word="to be filled in")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from minispec import SeededRng, Warp, generate, load_pair
-from minispec.core.model import LanguageModel
+from minispec.core.model import GPT
 from minispec.core.prefill import prefill
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import bench_prompts
@@ -35,7 +35,7 @@ class Rounding(NamedTuple):
 
 
 @torch.inference_mode()
-def measure(target: LanguageModel, prompts: list[list[int]], tokens: int, seed: int = 0) -> Rounding:
+def measure(target: GPT, prompts: list[list[int]], tokens: int, seed: int = 0) -> Rounding:
     """Compares both ways of reading on texts that the target has written at temperature 1.
 
     Let P be the probability of a text where every token has a forward of its own, which is how these texts
@@ -51,15 +51,15 @@ def measure(target: LanguageModel, prompts: list[list[int]], tokens: int, seed: 
     steps = generate(target, prompts, max_new_tokens=tokens, warp=Warp(), rng=SeededRng(seed))
     new = torch.tensor([list(step) for step in steps]).T  # [B, n]
     texts = torch.cat([torch.tensor(prompts), new], dim=1)
-    at_once = target(texts[:, :-1])[:, -tokens:].double()  # [B, n, V]
-    cache = prefill(target, prompts)
+    together = target(texts[:, :-1])[:, -tokens:].double()  # [B, n, V]
+    cache, _ = prefill(target, prompts)
     read = texts[:, -tokens - 1 : -1]
     singly = torch.cat([target(column[:, None], cache) for column in read.T], dim=1).double()
-    apart = 0.5 * (at_once.softmax(-1) - singly.softmax(-1)).abs().sum(-1)  # [B, n]
-    ratios = at_once.log_softmax(-1) - singly.log_softmax(-1)  # [B, n, V], their logarithms
+    apart = 0.5 * (together.softmax(-1) - singly.softmax(-1)).abs().sum(-1)  # [B, n]
+    ratios = together.log_softmax(-1) - singly.log_softmax(-1)  # [B, n, V], their logarithms
     ratio = ratios.gather(-1, new[..., None])[..., 0].sum(-1)  # [B], of whole texts
     return Rounding(
-        logit=float((at_once - singly).abs().max()),
+        logit=float((together - singly).abs().max()),
         token=float(apart.mean()),
         text=float((1 - ratio.exp()).clamp(min=0).mean()),
     )

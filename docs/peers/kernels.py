@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minispec.core.verify import Verifier
+from minispec.core.verify import Decide
 from minispec.evidence.checker.adapter import verdict_of
 from peers.rules import load_file
 
@@ -30,8 +30,8 @@ def triton_utils() -> SimpleNamespace:
     return SimpleNamespace(triton=import_module("triton"), tl=language, tldevice=device, HAS_TRITON=True)
 
 
-def rule_of_list(sample: Callable[..., Tensor]) -> Verifier:
-    """Makes a verifier of vLLM's `rejection_sample` or its like, which draws from torch: p [B, K+1, V]."""
+def rule_of_list(sample: Callable[..., Tensor]) -> Decide:
+    """Makes an acceptance rule of vLLM's `rejection_sample` or its like, which draws from torch: p [B, K+1, V]."""
 
     def verify(draft, target_probs, rng):
         rows = len(draft.tokens)
@@ -63,14 +63,14 @@ def vllm_files(folder: Path, *names: str) -> Any:
     return given[path.stem]
 
 
-def vllm_rule(folder: Path) -> Verifier:
+def vllm_rule(folder: Path) -> Decide:
     """`rejection_sample` of vLLM's first model runner."""
     warmup = "model_executor/warmup/jit_warmup"
     names = (warmup, f"{warmup}_triton_helper", "v1/spec_decode/fly", "v1/sample/rejection_sampler")
     return rule_of_list(vllm_files(folder, *names).rejection_sample)
 
 
-def vllm_second_rule(folder: Path, **how: Any) -> Verifier:
+def vllm_second_rule(folder: Path, **how: Any) -> Decide:
     """`rejection_sample` of vLLM's second model runner, which is told how; rows' seeds come from torch."""
     runner = "v1/worker/gpu"
     names = ("v1/spec_decode/fly", f"{runner}/sample/gumbel", f"{runner}/spec_decode/rejection_sampler_utils")
@@ -100,7 +100,7 @@ def vllm_second_rule(folder: Path, **how: Any) -> Verifier:
     return verify
 
 
-def sglang_rule(folder: Path, **how: Any) -> Verifier:
+def sglang_rule(folder: Path, **how: Any) -> Decide:
     """`chain_speculative_sampling_triton` of SGLang, which is told how; its caller draws uniform numbers."""
     triton_utils()
     theirs = load_file(folder / "sglang/kernels/ops/speculative/reject_sampling.py")
@@ -130,7 +130,7 @@ def sglang_rule(folder: Path, **how: Any) -> Verifier:
     return verify
 
 
-def ascend_rule(checkout: Path, block: bool) -> Verifier:
+def ascend_rule(checkout: Path, block: bool) -> Decide:
     """`rejection_sample` of vLLM Ascend without Triton; a block is a draft of three tokens and more."""
 
     def unpinned(name):

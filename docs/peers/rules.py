@@ -11,7 +11,6 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -25,15 +24,15 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from minispec.core.records import Draft
-from minispec.core.rng import Rng
-from minispec.core.verify import Verifier
+from minispec.core.rng import RoundPlan, RoundRng
+from minispec.core.verify import Decide
 from minispec.evidence.checker.adapter import verdict_of
 from minispec.evidence.proof.enumeration import Uniform
 from minispec.verifiers.tree import parents_of
 
 LIBRARY = "transformers.generation"
 IMPORTED = sys.stdlib_module_names | {"torch", "triton"}  # by files that are loaded
-EmitRow = Callable[[Draft, Tensor, Any], Sequence[int] | Tensor]  # one row's draft, p [1, K+1, V], rng -> ids
+EmitRow = Callable[[Draft, Tensor, RoundRng], Sequence[int] | Tensor]  # one row's draft, p [1, K+1, V], rng -> ids
 
 
 def load_file(path: Path, **given: Any) -> Any:
@@ -58,7 +57,7 @@ def load_file(path: Path, **given: Any) -> Any:
     return module
 
 
-def scripted_torch(rng: Rng) -> SimpleNamespace:
+def scripted_torch(rng: RoundRng) -> SimpleNamespace:
     """Returns torch, as a sampler sees it, with another source of random numbers."""
     others = {
         "rand_like": lambda like: Uniform(rng),
@@ -67,8 +66,8 @@ def scripted_torch(rng: Rng) -> SimpleNamespace:
     return SimpleNamespace(**vars(torch) | others)
 
 
-def row_by_row(emit: EmitRow) -> Verifier:
-    """Makes a verifier of a function that returns which ids one row goes on with.
+def row_by_row(emit: EmitRow) -> Decide:
+    """Makes an acceptance rule of a function that returns which ids one row goes on with.
 
     It is handed no padding. Where a row proposes nothing no project calls its rule: the target is sampled.
     """
@@ -76,21 +75,20 @@ def row_by_row(emit: EmitRow) -> Verifier:
     def verify(draft, target_probs, rng):
         emitted = []
         for row, n in enumerate(draft.lengths.tolist()):
-            here = torch.tensor([row])
+            here = slice(row, row + 1)
             parents = None if draft.parents is None else draft.parents[here, :n]
-            own = Draft(draft.tokens[here, :n], draft.probs[here, :n], parents=parents)
-            rng_of_row = SimpleNamespace(
-                bernoulli=partial(rng.bernoulli, rows=here), categorical=partial(rng.categorical, rows=here)
-            )
+            row_draft = Draft(draft.tokens[here, :n], draft.probs[here, :n], parents=parents)
+            plan = RoundPlan(rng.plan.prompt_ids[here], (0,), (n + 1,), target_probs.device)
+            row_rng = RoundRng(rng.source, plan)
             p = target_probs[here, : n + 1]
-            ids = emit(own, p, rng_of_row) if n else rng_of_row.categorical(p[:, 0])
+            ids = emit(row_draft, p, row_rng) if n else row_rng.categorical(p[:, 0])
             emitted.append(torch.as_tensor(ids))
         return verdict_of(pad_sequence(emitted, batch_first=True, padding_value=-1), draft)
 
     return verify
 
 
-def transformers_emits(tokens: Tensor, logits: Tensor, p: Tensor, rng: Any, **how: Any) -> Tensor:
+def transformers_emits(tokens: Tensor, logits: Tensor, p: Tensor, rng: RoundRng, **how: Any) -> Tensor:
     """Returns what `_speculative_sampling` makes of tokens [1, n] with logits [1, K, V]; p is [1, K+1, V].
 
     `generate` hands it float32 logits.
@@ -103,14 +101,14 @@ def transformers_emits(tokens: Tensor, logits: Tensor, p: Tensor, rng: Any, **ho
         return library._speculative_sampling(tokens, logits, logits.shape[1], p.float().log(), **how)[0][0]
 
 
-def transformers_rule(**how: Any) -> Verifier:
+def transformers_rule(**how: Any) -> Decide:
     """`_speculative_sampling` of transformers, with arguments such as `assistant_ensemble_weight`."""
     return row_by_row(
         lambda draft, p, rng: transformers_emits(draft.tokens, draft.probs.float().log(), p, rng, **how)
     )
 
 
-def transformers_single_position() -> Verifier:
+def transformers_single_position() -> Decide:
     """Candidates of transformers for Gemma 4 assistants, and what it makes of them, at one position.
 
     The assistant is a stand-in: it has q for logits. What was drafted is not looked at, for the generator
@@ -135,7 +133,7 @@ def transformers_single_position() -> Verifier:
     return row_by_row(emit)
 
 
-def deepspec_rule(checkout: Path) -> Verifier:
+def deepspec_rule(checkout: Path) -> Decide:
     """`verify_draft_tokens` of DeepSpec, at temperature 1; its target is p."""
     sampling = load_file(checkout / "deepspec/utils/sampling.py")
     theirs = load_file(checkout / "deepspec/eval/base_evaluator.py", sampling=sampling)
@@ -155,7 +153,7 @@ def deepspec_rule(checkout: Path) -> Verifier:
     return row_by_row(emit)
 
 
-def eagle_rule(checkout: Path) -> Verifier:
+def eagle_rule(checkout: Path) -> Decide:
     """`evaluate_posterior` of EAGLE, for trees whose candidates are fixed; temperature 1, no other warp."""
     theirs = load_file(checkout / "eagle/model/utils.py")
 

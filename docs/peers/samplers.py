@@ -24,7 +24,7 @@ if __name__ == "__main__":
 
 from book.samplers import RECORD, VERDICTS
 
-from minispec.core.verify import Verifier
+from minispec.core.verify import Decide
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.engine import check_engine
 from minispec.evidence.checker.engine_report import EngineReport
@@ -55,13 +55,13 @@ class Sampler(NamedTuple):
 
 
 def by_rule(
-    rule: Verifier, instances: Sequence[Instance], tolerance: float = 1e-6, samples: int = 20_000
+    rule: Decide, instances: Sequence[Instance], tolerance: float = 1e-6, samples: int = 20_000
 ) -> Checked:
     """Checks a decision; the tolerance is for those that compute in float32."""
     return [check_verifier(rule, instances=instances, tolerance=tolerance, samples=samples)]
 
 
-def by_kernel(rule: Verifier) -> Checked:
+def by_kernel(rule: Decide) -> Checked:
     """Checks a decision in Triton on two chains of three tokens, for a row takes milliseconds."""
     dists = [fractions(1, 2, 3), fractions(3, 0, 1)]
     return by_rule(rule, [Instance(p=((q[::-1],),) * 4, q=((q,),) * 3) for q in dists], samples=4_000)

@@ -35,7 +35,7 @@ def refill(model: LanguageModel, cache: KVCache, rows: Sequence[int], prompts: P
     """Reads a prompt into each of these rows of a cache, in the place of a text that has ended.
 
     Returns:
-        The hidden states of the prompts, as `prefill` does.
+        The hidden states of the prompts [len(rows), n, D], as `prefill` does.
     """
     fresh, hidden = prefill(model, prompts)
     for source, row in enumerate(rows):

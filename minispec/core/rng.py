@@ -35,7 +35,7 @@ class RoundPlan:
     def at(self, offset: Tensor | int | None, live: Tensor | None = None) -> Place:
         """Returns the place of decisions about the round's token number `offset`, counted from 0.
 
-        Rows whose budget ends before it decide nothing, nor do those that are not live. So what a row
+        Rows whose budget ends before it decide nothing, nor do those that are not live [B]. So what a row
         decides depends on its own text alone, not on its neighbours.
         """
         first = 0 if offset is None else offset

@@ -223,11 +223,11 @@ class ExitDrafter(TargetDrafter):
         self._cache: ExitCache | None = None  # of the run, which the target reads into as well
 
     def start(self, prompts: Prompts, hidden: Tensor) -> None:
-        """Reads nothing: the target has read the prompts, and the cache of its run is the draft's."""
+        """Reads nothing, nor hidden [B, n, D]: the cache of the target's run is the draft's."""
         self._cache = self.target.share()
 
     def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
-        """Reads nothing: the target has read these prompts, too."""
+        """Reads nothing, nor hidden [len(rows), n, D]: the target has read these prompts, too."""
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""

@@ -73,7 +73,7 @@ class LookupDrafter:
         self._extend(prompts)
 
     def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
-        """Reads prompts in some rows, in the place of the texts there; hidden is not used."""
+        """Reads prompts in some rows, in the place of the texts there; hidden [M, n, D] is not used."""
         for row, prompt in zip(rows, prompts, strict=True):
             self._rows[row] = index = self._index()
             for token in prompt:

@@ -45,7 +45,7 @@ def row_of(r: Round, prompt: int) -> int | None:
 class Trace:
     """A whole run: a header and its rounds.
 
-    Of a queue (`batch_size`) a row holds one prompt after another. What belongs to a prompt is found under its
+    In a queue (`batch_size`) a row holds prompt after prompt. What belongs to a prompt is found under its
     number, whichever row it had; a number that is not there is refused by ValueError.
     """
 

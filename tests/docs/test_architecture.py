@@ -26,9 +26,9 @@ def test_the_tables_say_what_is_imported():
     names = [row[0] for row in rows]
     assert names == [*imports.package_imports()][::-1] and names[-1] == "core"
     found = {name: row[heads.index("imports")] for name, row in zip(names, rows, strict=True)}
-    assert (found["core"], found["rules"], found["io"]) == ("–", "core", "drafters, core")
+    assert (found["core"], found["verifiers"], found["io"]) == ("–", "core", "drafters, core")
     files = {row[0]: row[1:] for row in imports.file_rows("core")}
-    assert files["rollback"] == ["Rollback: forget what was read but not kept.", "cache, records", "25"]
+    assert files["rollback"] == ["Rollback: forget what was read but not kept.", "cache, records", "28"]
     assert len(imports.file_rows("nothing")) == 1
 
 
@@ -36,7 +36,7 @@ def protocols():
     """Returns the full names of the protocols of all packages up to training."""
     return {
         f"minispec.{package}.{path.stem}.{node.name}"
-        for package in ("core", "drafters", "rules", "io", "native", "train")
+        for package in ("core", "drafters", "verifiers", "io", "native", "train")
         for path in (ROOT / "minispec" / package).glob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)

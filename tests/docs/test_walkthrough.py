@@ -15,7 +15,7 @@ PAGES = sorted((ROOT / "docs" / "walkthrough").glob("*.md"))
 IO = ("trace", "recording", "recording_file", "stream")
 # Shown from their first line to their last; `basic` is on the first page as a whole.
 COMPLETE = [
-    path for name in ("core", "drafters", "rules") for path in (ROOT / "minispec" / name).glob("*.py")
+    path for name in ("core", "drafters", "verifiers") for path in (ROOT / "minispec" / name).glob("*.py")
 ]
 COMPLETE += [ROOT / "minispec" / "io" / f"{name}.py" for name in IO]
 LONGEST = 45  # beside a few sentences
@@ -42,11 +42,11 @@ def pieces():
 
 
 def test_every_public_line_is_shown(pieces):
-    """Of core, drafters, rules and traces; what a page drops would be missing."""
+    """Of core, drafters, verifiers and traces; what a page drops would be missing."""
     basic = ROOT / "minispec" / "core" / "basic.py"
     assert [name for path in COMPLETE if path != basic for name in missing(path, pieces)] == []
     loop = ROOT / "minispec" / "core" / "loop.py"
-    assert missing(loop, [piece for piece in pieces if "logits = score(" not in piece.text]) != []
+    assert missing(loop, [piece for piece in pieces if "hidden = read(" not in piece.text]) != []
     index = (ROOT / "docs" / "walkthrough" / "index.md").read_text(encoding="utf-8")
     before = index[: index.index("```{literalinclude} ../../minispec/core/basic.py")]
     assert "{" not in before and "## " not in before  # the method on one screen comes first
@@ -69,10 +69,10 @@ def test_a_piece_is_the_source():
     (piece,) = source.pieces("minispec.core.rollback.rollback")
     lines = piece.path.read_text(encoding="utf-8").splitlines()
     assert piece.text.splitlines() == [lines[n - 1] for n in piece.numbers]
-    assert '"""' not in piece.text and piece.docstring.startswith("Cuts a cache back")
-    whole, *others = source.pieces("minispec.core.loop.score generate")
-    assert [source.short(one.name) for one in (whole, *others)] == ["score", "generate"]
-    part = source.cut("minispec.core.loop.speculate", "logits = score(", "emitted = commit(")
+    assert '"""' not in piece.text and piece.docstring.startswith("Cuts a cache from")
+    whole, *others = source.pieces("minispec.core.loop.read generate")
+    assert [source.short(one.name) for one in (whole, *others)] == ["read", "generate"]
+    part = source.cut("minispec.core.loop.speculate", "hidden = read(", "emitted = batch.commit(")
     assert part.docstring is None and len(part.numbers) < 10
 
 
@@ -81,8 +81,8 @@ def test_a_piece_is_the_source():
     [
         (("minispec.core.nothing.f",), "no such module"),
         (("minispec.core.loop.nothing",), "has no nothing"),
-        (("minispec.core.verify.verify_rejection", "accepted"), "one should"),
-        (("minispec.core.loop.score", None, "no such line"), "no line after"),
+        (("minispec.core.verify.accept_rejection", "accepted"), "one should"),
+        (("minispec.core.loop.read", None, "no such line"), "no line after"),
     ],
 )
 def test_what_is_not_there_is_refused(names, error):
@@ -93,7 +93,7 @@ def test_what_is_not_there_is_refused(names, error):
 
 def test_marks_are_lines_of_the_piece():
     """A text marks its lines, two with … between them all lines from the one to the other."""
-    text = source.cut("minispec.core.batch.Rows.append").text
+    text = source.cut("minispec.core.batch.Row.append").text
 
     def marked(marks):
         return [text.splitlines()[n - 1].strip() for n in source.marked_lines(text, marks)]

@@ -43,7 +43,7 @@ def test_names_in_prose_exist(page):
     for file, test in TEST.findall(text):
         assert (ROOT / file).is_file(), file
         assert test in (ROOT / file).read_text(encoding="utf-8"), test
-    for file in re.findall(r"`((?:core|drafters|rules|io|native|train|evidence|show)/[\w/]+\.py)`", text):
+    for file in re.findall(r"`((?:core|drafters|verifiers|io|native|train|evidence|show)/[\w/]+\.py)`", text):
         assert (ROOT / "minispec" / file).is_file(), file
 
 

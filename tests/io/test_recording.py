@@ -5,10 +5,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import gpt_pair, table_pair
+from tiny import gpt_pair, place, table_pair
 
 from minispec import ModelDrafter, SeededRng, Warp, record, verify_rejection
-from minispec.core.rng import Place
 from minispec.io.recording import LoggingRng, record_run
 from minispec.io.recording_file import load_recording, save_recording
 
@@ -51,9 +50,9 @@ def test_each_number_explains_its_outcome():
     probs = torch.tensor([[0.2, 0.5, 0.3], [0.0, 1.0, 0.0], [0.1, 0.0, 0.9]])
     wanted = [("pick", 0, 5), ("pick", 1, 6), ("pick", 2, 7), ("accept", 0, None), ("accept", 1, None)]
     for _ in range(200):
-        picked = rng.categorical(probs, Place(torch.arange(3), torch.tensor([5, 6, 7])))
+        picked = rng.categorical(probs, place(range(3), [5, 6, 7]))
         yes = rng.bernoulli(
-            torch.tensor([0.3, 1.0, 0.0]), Place(torch.arange(3), live=torch.tensor([True, True, False]))
+            torch.tensor([0.3, 1.0, 0.0]), place(range(3), live=torch.tensor([True, True, False]))
         )
         draws = rng.take()
         assert [d.outcome for d in draws] == [*picked.tolist(), *yes.int().tolist()[:2]]

@@ -22,9 +22,12 @@ class Leaning(tiny.TableModel):
         self.shift = torch.tensor([0.0, 0.0, shift], dtype=torch.float64)
         self.dtype = dtype
 
-    def __call__(self, tokens, cache=None):
-        logits = super().__call__(tokens, cache)
-        return (logits if cache is None else logits + self.shift).to(self.dtype)
+    def hidden(self, tokens, cache=None, tree=None):
+        self.added = 0 if cache is None else self.shift
+        return super().hidden(tokens, cache, tree)
+
+    def head(self, hidden):
+        return (super().head(hidden) + self.added).to(self.dtype)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from tiny import place
 
-from minispec.core.rng import Place
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.theory.acceptance import compare_acceptance, coupled_acceptance
 from minispec.verifiers.coupled import KeyedRng
@@ -36,10 +36,7 @@ def test_formula_is_what_the_noise_does():
     n = 200_000
     rows = torch.arange(n) % 1000
     positions = torch.arange(n) // 1000
-    picks = [
-        KeyedRng(7).categorical(x.expand(n, 3), Place(rows, positions, torch.ones(n, dtype=bool)))
-        for x in (p, q)
-    ]
+    picks = [KeyedRng(7).categorical(x.expand(n, 3), place(rows, positions)) for x in (p, q)]
     agree = float(coupled_acceptance(p, q))
     seen = float((picks[0] == picks[1]).double().mean())
     assert abs(seen - agree) < 5 * (agree * (1 - agree) / n) ** 0.5

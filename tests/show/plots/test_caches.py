@@ -52,9 +52,9 @@ class Counting(Spied):
         super().__init__(model)
         self.steps = []
 
-    def hidden(self, tokens, cache=None):
+    def hidden(self, tokens, cache=None, tree=None):
         self.steps.append((cache.row_lengths[0] if cache is not None else 0, tokens.shape[1]))
-        return super().hidden(tokens, cache)
+        return super().hidden(tokens, cache, tree)
 
 
 def test_the_steps_with_a_cache_are_those_of_the_loop():
@@ -81,7 +81,7 @@ def test_the_steps_without_a_cache_are_those_of_plain_forwards():
     model = Counting(TARGET)
     text = [1, 4, 1, 0]
     for _ in range(6):
-        text.append(int(model(torch.tensor([text]))[0, -1].argmax()))
+        text.append(int(model.head(model.hidden(torch.tensor([text])))[0, -1].argmax()))
     assert model.steps == steps_without_cache(4, 6)
 
 

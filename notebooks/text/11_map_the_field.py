@@ -47,7 +47,10 @@ for kv_heads in (32, 8, 1):
     print(f"{kv_heads:2} key heads for 32 query heads: {size / 2**20:6.0f} MiB a text")
 small = [replace(draft.config, width=32, heads=4, kv_heads=number) for number in (4, 2, 1)]
 predicted = [kv_cache_bytes(config, tokens=config.max_length) for config in small]
-assert predicted == [minispec.GPT(config).new_cache(rows=1).bytes for config in small]
+caches = [minispec.GPT(config).new_cache(rows=1) for config in small]
+for cache in caches:
+    cache.reserve(cache.capacity)  # memory is taken in steps, here all at once
+assert predicted == [cache.bytes for cache in caches]
 
 # %% [markdown]
 # ## Fused kernels: fewer trips to memory
@@ -216,7 +219,8 @@ torch.testing.assert_close(kept + corrected, p)
 # ## Exercise
 #
 # Write that drafter; about 20 lines will do. A drafter is anything with `start`, `propose` and
-# `commit`. If you are stuck: `hint("look-up-drafter", 1)`, and then 2.
+# `commit` (and `admit`, where prompts wait for a row). If you are stuck: `hint("look-up-drafter",
+# 1)`, and then 2.
 
 # %%
 goal("look-up-drafter")

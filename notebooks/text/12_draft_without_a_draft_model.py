@@ -19,14 +19,13 @@ import torch
 
 import minispec
 from minispec.classroom import check, goal, hint, predict, wrote
-from minispec.core.basic import accept_rejection, catch_up  # of notebooks 6 and 2
+from minispec.core.basic import accept_rejection  # of notebook 6
 from minispec.core.rng import RoundPlan, RoundRng
 from minispec.io.heads import load_heads
 
 pair = minispec.load_pair("stories")
 target, tokenizer, prompts = pair.target, pair.tokenizer, pair.info["prompts"][:8]
 prompt = tokenizer.encode(pair.walkthrough)
-words = [tokenizer.piece(token) for token in range(target.vocab_size)]
 print(fill(pair.walkthrough, 84))
 
 
@@ -46,6 +45,7 @@ def round_rng(rows):  # what a drafter draws from in a round
     return RoundRng(minispec.SeededRng(0), RoundPlan.unlimited(rows, target.device))
 
 
+words = [tokenizer.piece(token) for token in range(target.vocab_size)]
 alone = [token for (token,) in minispec.generate(target, [prompt], **settings(0))]
 print(fill("…" + tokenizer.decode(alone), 84))
 

@@ -17,10 +17,10 @@ import torch
 import minispec
 from minispec.classroom import check, goal, hint, predict, wrote
 from minispec.core.basic import catch_up, read  # you wrote them in notebook 2
+from minispec.core.rng import RoundPlan, RoundRng
 
 pair = minispec.load_pair("stories")
-target = pair.target
-tokenizer = pair.tokenizer
+target, tokenizer = pair.target, pair.tokenizer
 prompts = pair.info["prompts"][:8]
 words = [tokenizer.piece(token) for token in range(target.vocab_size)]
 ends = dict(max_new_tokens=48, eos=tokenizer.end_of_text)
@@ -428,19 +428,16 @@ for k, T in [(2, 0), (2, 1), (5, 0), (5, 1)]:
     print(f"{k}  {T}   {gains:25}   {times}")
 
 # %% tags=["hide-input", "claim-D5"]
-from minispec.core.rng import RoundPlan, RoundRng
-
 cold = [run for (_, T), both in runs.items() for run in both if T == 0]
 assert all(run.tokens(row) == cold[0].tokens(row) for run in cold for row in range(8))
 gains = [run.statistics().tokens_per_target_call for run in cold]  # a chain, a tree, a chain, …
 assert all(tree > chain for chain, tree in zip(gains[::2], gains[1::2], strict=True))
 forwards = []
-pending = torch.tensor(prompt[-1:])
 round_rng = RoundRng(minispec.SeededRng(1), RoundPlan.unlimited(1, target.device))
 counting = pair.draft.layers.register_forward_hook(lambda *_: forwards.append(1))
 for drafter in (minispec.ModelDrafter(pair.draft), TreeDrafter(pair.draft, common_tree(16, 4))):
     drafter.start([prompt], torch.empty(1, 0, target.hidden_size))  # one forward
-    drafter.propose(pending, 4, minispec.Warp(), round_rng)
+    drafter.propose(torch.tensor(prompt[-1:]), 4, minispec.Warp(), round_rng)
 counting.remove()
 assert len(forwards) == 2 * (1 + 4)
 

@@ -264,15 +264,18 @@ assert one == few == many
 predict("noise-of-the-row", guess=None)
 
 # %% [markdown]
-# With each draw the loop hands over its `Place`: prompt ids, positions in the texts, and which rows
-# decide. Here is noise that takes the number of the row for the prompt id.
+# With each draw the noise is given its `Place`: the round's plan has the prompt ids and positions.
+# Here is noise that takes the number of the row for the prompt id.
 
 
 # %% tags=["claim-A7"]
+from dataclasses import replace
+
+
 class RowsNoise(minispec.KeyedRng):
     def categorical(self, probs, place=None):
-        rows = torch.arange(len(probs))
-        return super().categorical(probs, place._replace(prompt_ids=rows))
+        plan = replace(place.plan, prompt_ids=tuple(range(len(probs))))
+        return super().categorical(probs, replace(place, plan=plan))
 
 
 twice = {kind: sampled([prompts[1]] * 2, 1, kind(5)) for kind in (minispec.KeyedRng, RowsNoise)}

@@ -212,7 +212,7 @@ assert all(same) and len(same) >= 200
 #
 # ## More on the pair?
 #
-# How much more is accepted depends on p and q. `family` are ten chains of eight tokens, with p and
+# How much more depends on p and q. `family` are ten chains of eight tokens, with p and
 # q that differ much. `recorded` are drafts of the shipped pair.
 
 

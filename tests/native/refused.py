@@ -119,7 +119,6 @@ def calls_of(plain, model):
         return ids, probs, used, shared.row_lengths, target.hidden(torch.cat([BLOCK[:, :1], ids], 1), shared)
 
     return {
-        "logits": lambda: read(model, BLOCK, cache),
         "head": lambda: model.head(STATES),
         "hidden": lambda: read(model.hidden, BLOCK, cache),
         "draw": lambda: read(model.draw, BLOCK[:, 0], cache, 3, 1.0, NUMBERS),
@@ -158,8 +157,10 @@ def limit():
     model = NativeGPT(plain)
     cache = model.new_cache(ROWS)
     tokens = torch.arange(ROWS * 16).view(ROWS, 16)
+    states = torch.linspace(-1, 1, ROWS * 16 * plain.hidden_size).view(ROWS, 16, -1)
     calls = {
-        "logits": lambda: model(tokens, cache),
+        "hidden": lambda: model.hidden(tokens, cache),
+        "head": lambda: model.head(states),
         "draw": lambda: model.draw(tokens[:, 0], cache, 8, 0.0, NUMBERS),
         "cache": lambda: model.new_cache(8 * ROWS).rows,
         "model": lambda: NativeGPT(plain)(BLOCK),

@@ -42,10 +42,9 @@ def test_every_request_for_memory_can_be_refused(tmp_path):
     print(ended)
     taking = {name for name, count in ended.items() if count.get("refused")}
     assert taking == {*ended} - {"choose", "greedy"}  # these two take no memory
-    assert all(ended[name]["refused"] >= 9 for name in ("logits", "hidden", "draw", "exit", "model"))
-    assert (
-        ended["no threads"]["answered"] == 1
-    )  # memory for a thread is refused: those that there are compute
+    assert all(ended[name]["refused"] >= 8 for name in ("hidden", "draw", "exit", "model"))
+    assert ended["head"]["refused"] >= 2
+    assert ended["no threads"]["answered"] == 1  # memory for a thread is refused: the others compute
 
 
 def test_a_full_address_space_ends_in_a_line():

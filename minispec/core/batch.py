@@ -195,9 +195,9 @@ class Batch:
     def plan(self, device: torch.device) -> RoundPlan:
         """Returns where the rows stand, and what their budgets are."""
         return RoundPlan(
-            prompt_ids=tuple(row.prompt_id for row in self.rows),
-            starts=tuple(len(row.tokens) for row in self.rows),
-            budgets=tuple(row.budget for row in self.rows),
+            prompt_ids=tuple([row.prompt_id for row in self.rows]),
+            starts=tuple([len(row.tokens) for row in self.rows]),
+            budgets=tuple([row.budget for row in self.rows]),
             device=device,
         )
 

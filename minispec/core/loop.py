@@ -49,7 +49,8 @@ def generate(
         probs = warp(target.head(hidden)[:, -1])  # [B, V]
         tokens = rng.categorical(probs, batch.plan(target.device).at(0)).tolist()
         emitted = [row.append([token]) for row, token in zip(batch.rows, tokens, strict=True)]
-        cache.truncate(batch.cache_lengths)  # rows that are done stay as they are
+        if not all(batch.live):
+            cache.truncate(batch.cache_lengths)  # rows that are done stay as they are
         yield tuple(tokens[0] if tokens else None for tokens in emitted)
 
 

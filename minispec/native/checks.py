@@ -70,10 +70,10 @@ def check_temperature(temperature: float) -> None:
 
 
 def check_code(code: int, vocab: int, k: int = 0) -> int:
-    """Returns how many numbers the library has used; raises ValueError if it could not decide."""
+    """Returns how many numbers the library has used; ValueError or MemoryError if it has not decided."""
     if code == -1:
         raise ValueError(f"the draft has a token id outside 0 to {vocab - 1}, or a length outside 0 to {k}")
-    if code < 0:
+    if granted(code) < 0:
         raise ValueError("a distribution has a number that is negative or not finite, or its sum is not 1")
     return code
 

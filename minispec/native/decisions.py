@@ -22,7 +22,7 @@ from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Place, RoundRng, SeededRng
 from minispec.core.verify import Verifier, accept_rejection
 from minispec.core.warp import DAMAGED, Warp
-from minispec.native.checks import check_budgets, check_code, check_temperature, checked, space_for
+from minispec.native.checks import check_budgets, check_code, check_temperature, checked, granted, space_for
 from minispec.native.library import native_functions
 
 T = TypeVar("T")
@@ -99,12 +99,12 @@ def native_categorical(by: Lender, probs: Tensor, place: Place | None, core: Cal
     dists = checked("probs", probs, (None, None))
     live = None if place is None else place.live
     batch, vocab = dists.shape
-    chosen = [1] * batch if live is None else checked("live", live, (batch,), torch.bool).tolist()
-    is_live = (ctypes.c_int64 * batch)(*chosen)
+    if live is not None:
+        live = checked("live", live, (batch,), torch.bool)
 
     def native(numbers: Tensor) -> tuple[int, Tensor]:
         token = space_for(batch, dtype=torch.long)
-        addresses = is_live, numbers.data_ptr(), token.data_ptr()
+        addresses = None if live is None else live.data_ptr(), numbers.data_ptr(), token.data_ptr()
         used = native_functions(dists.dtype).choose(dists.data_ptr(), batch, vocab, *addresses)
         return check_code(used, vocab), token
 
@@ -130,7 +130,7 @@ class NativeWarp(Warp):
         vocab = given.shape[-1]
         rows = given.numel() // vocab
         warp = native_functions(given.dtype).warp
-        if not warp(given.data_ptr(), rows, vocab, self.temperature, probs.data_ptr()):
+        if not granted(warp(given.data_ptr(), rows, vocab, self.temperature, probs.data_ptr())):
             raise ValueError(DAMAGED)
         return probs
 

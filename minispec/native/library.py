@@ -99,7 +99,7 @@ def functions_of(path: Path, dtype: torch.dtype) -> SimpleNamespace:
         addresses = (ADDRESS * len(functions)).in_dll(library, f"{table}_{kind}")
         for address, (name, types) in zip(addresses, functions.items(), strict=True):
             function = ctypes.CFUNCTYPE(*types)(address)
-            if types[0] is not None:
+            if types[0] is ADDRESS:  # of the others, who calls them looks at the code: it takes less time
                 function.errcheck = granted
             setattr(found, name, function)
     return found

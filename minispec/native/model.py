@@ -27,6 +27,7 @@ from minispec.native.checks import (
     check_memory,
     check_temperature,
     checked,
+    granted,
     memory_errors,
     space_for,
 )
@@ -87,7 +88,6 @@ class NativeGPT:
         self.hidden_size = model.hidden_size
         self.max_length = model.max_length
         self.threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
-        self._head_threads = threads_for(model.vocab_size * model.hidden_size)
         with memory_errors(), torch.device("cpu"):  # whatever the default device is
             self._native = load_native(model.dtype, folder)
             weights = packed_weights(model)
@@ -136,8 +136,8 @@ class NativeGPT:
         states = checked("hidden", hidden, (None, None, self.hidden_size), self.dtype)
         rows, new, _ = states.shape
         logits = space_for(rows, new, self.vocab_size, dtype=self.dtype)
-        threads = min(self._sharing(), self._head_threads)
-        self._native.head(self._handle, threads, states.data_ptr(), rows * new, logits.data_ptr())
+        inputs = self._sharing(), states.data_ptr(), rows * new
+        granted(self._native.head(self._handle, *inputs, logits.data_ptr()))
         return logits
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
@@ -210,7 +210,7 @@ class NativeGPT:
         sizes = first, rows, first + size, k, temperature
         outputs = probs.data_ptr(), ids.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
         used: int = self._native.draft(self._handle, self._sharing(), *sizes, *inputs, *outputs)
-        if used < 0:
+        if granted(used) < 0:
             raise ValueError(self._refusal(used, pending))
         cache.extend(new)
         return ids, probs, used
@@ -249,7 +249,7 @@ class NativeGPT:
         starts = (ctypes.c_int64 * rows)(*cache.row_lengths)
         to = space_for(rows, new, self.hidden_size, dtype=self.dtype)
         addresses = starts, cache.address, to.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
-        if not run(self._handle, self._sharing(), ids.data_ptr(), rows, new, *addresses):
+        if not granted(run(self._handle, self._sharing(), ids.data_ptr(), rows, new, *addresses)):
             raise ValueError(OUTSIDE.format(self.vocab_size - 1))
         cache.extend(new)
         return to

@@ -143,7 +143,7 @@ def requests(path):
 
     refusals.library.refuse_threads(True)
     shared = NativeGPT(plain, threads=3)
-    ended["no threads"] = Counter(refusals.each(lambda: shared(BLOCK), state))
+    ended["no threads"] = Counter(refusals.each(lambda: shared.hidden(BLOCK), state))
     before = len(list(THREADS.iterdir()))
     for refused, more in ((True, 0), (False, 2)):
         refusals.library.refuse_threads(refused)

@@ -84,14 +84,15 @@ inline bool uniform(const double* first, Int count) {
     return std::all_of(first, first + count, [](double number) { return 0 <= number && number < 1; });
 }
 
-// Picks in each row of distributions [rows, V] that is live; 0 elsewhere. Returns how many numbers were used, or -2
-// if one that is live is no distribution.
+// Picks in each row of distributions [rows, V] that is live, without `live` in all; 0 elsewhere. Returns how many
+// numbers were used, or -2 if one that is live is no distribution.
 template <class T>
-Int choose_all(const T* dists, Int rows, Int vocab, const Int* live, const double* numbers, Int* picked) {
+Int choose_all(const T* dists, Int rows, Int vocab, const bool* live, const double* numbers, Int* token) {
+    const auto decides = [&](Int row) { return !live || live[row]; };
     for (Int row = 0; row < rows; ++row)
-        if (live[row] && !is_distribution(dists + row * vocab, vocab)) return -2;
+        if (decides(row) && !is_distribution(dists + row * vocab, vocab)) return -2;
     const double* next = numbers;
-    for (Int row = 0; row < rows; ++row) picked[row] = live[row] ? choose(dists + row * vocab, vocab, next) : 0;
+    for (Int row = 0; row < rows; ++row) token[row] = decides(row) ? choose(dists + row * vocab, vocab, next) : 0;
     return next - numbers;
 }
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-STEP = 64  # slots a row: no less memory is taken at a time
+STEP = 256  # slots a row: no less memory is taken at a time
 
 
 class KVCache:

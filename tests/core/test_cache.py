@@ -7,6 +7,7 @@ from refusals import refused
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from minispec import KVCache
+from minispec.core.cache import STEP
 
 CAPACITY = 12
 
@@ -88,3 +89,35 @@ def test_more_rows_than_memory_allows_are_refused():
     cache = KVCache(2, 10**6, 4, 4096, 64)
     with refused("no memory for a cache of 1,000,000 rows; take fewer"):
         cache.begin(4096)
+
+
+@torch.inference_mode()
+def test_memory_grows_with_what_is_held():
+    """Over three steps of memory, by blocks, single tokens and rows taken over: logits of a plain forward.
+
+    Memory is never more than twice what the longest row holds, but for the first step, and never more than
+    the context; what was truncated is read again without taking more.
+    """
+    long = tiny.gpt(tiny.config(max_length=4 * STEP - 7), seed=3)
+    text = torch.arange(2 * (long.max_length)).view(2, -1) * 7 % 11
+    whole = long(text)
+    held = long.new_cache(2)
+    assert held.bytes == 0
+    each = (
+        2 * 2 * 2 * 2 * 4 * 8
+    )  # numbers of a slot: keys and values, layers, rows, heads, their size; float64
+    start = 0
+    for width in (STEP - 3, 2, 1, 1, 1, STEP, STEP, long.max_length - 3 * STEP - 2):
+        tiny.same(long(text[:, start : start + width], held), whole[:, start : start + width])
+        start += width
+        assert held.bytes <= each * min(max(2 * start, STEP), long.max_length)
+    most = held.bytes
+    assert start == long.max_length and most == each * long.max_length
+    held.truncate([5, STEP + 9])
+    ragged = long(torch.stack([text[0, 5:9], text[1, STEP + 9 : STEP + 13]]), held)
+    tiny.same(ragged, torch.stack([whole[0, 5:9], whole[1, STEP + 9 : STEP + 13]]))
+    assert held.bytes == most
+    other = long.new_cache(2)
+    long(text[:, :3], other)
+    other.place(0, held, 1)
+    tiny.same(long(text.roll(1, 0)[:, STEP + 13 :][:, :1], other)[0], whole[1, STEP + 13 : STEP + 14])

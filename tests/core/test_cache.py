@@ -103,7 +103,7 @@ def test_memory_grows_with_what_is_held():
     whole = long(text)
     held = long.new_cache(2)
     assert held.bytes == 0
-    each = (
+    each = 2 * 2 * 2 * 2 * 4 * 8  # bytes of a slot: keys and values, layers, rows, heads, head size; float64
         2 * 2 * 2 * 2 * 4 * 8
     )  # numbers of a slot: keys and values, layers, rows, heads, their size; float64
     start = 0

@@ -104,8 +104,6 @@ def test_memory_grows_with_what_is_held():
     held = long.new_cache(2)
     assert held.bytes == 0
     each = 2 * 2 * 2 * 2 * 4 * 8  # bytes of a slot: keys and values, layers, rows, heads, head size; float64
-        2 * 2 * 2 * 2 * 4 * 8
-    )  # numbers of a slot: keys and values, layers, rows, heads, their size; float64
     start = 0
     for width in (STEP - 3, 2, 1, 1, 1, STEP, STEP, long.max_length - 3 * STEP - 2):
         tiny.same(long(text[:, start : start + width], held), whole[:, start : start + width])

@@ -49,7 +49,7 @@ class KVCache:
     @property
     def lengths(self) -> Tensor:
         """How many tokens each row holds in all layers: [B], int64, on the CPU."""
-        return torch.tensor(self._lengths)
+        return torch.tensor(self.row_lengths)
 
     @property
     def row_lengths(self) -> tuple[int, ...]:

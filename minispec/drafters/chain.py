@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from minispec.core.model import LanguageModel
 from minispec.core.records import UNORDERED, Draft, are_parents
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
@@ -19,10 +20,10 @@ class TargetDrafter:
     Such a drafter cannot rest for some rounds: it would miss the states of the tokens that come meanwhile.
     """
 
-    def __init__(self, vocab_size: int, max_length: int, warp: Warp | None) -> None:
+    def __init__(self, target: LanguageModel, warp: Warp | None) -> None:
         """Takes the sizes of the target, and how to warp logits; None: like the target's."""
-        self.vocab_size = vocab_size
-        self.max_length = max_length
+        self.vocab_size = target.vocab_size
+        self.max_length = target.max_length
         self.warp = warp
 
 

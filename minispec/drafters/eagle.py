@@ -65,7 +65,7 @@ class FeatureDrafter(TargetDrafter):
             ValueError: if the layer was made for another width.
         """
         check_width(target.config.width, layer.width)
-        super().__init__(target.vocab_size, target.max_length, warp)
+        super().__init__(target, warp)
         self.layer = layer
         self.target = target
         self._cache = target.cache_of(len(layer.layers), 1)

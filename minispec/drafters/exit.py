@@ -70,13 +70,8 @@ class ExitCache(KVCache):
         self.shared = False
 
     @property
-    def lengths(self) -> Tensor:
-        """How many tokens each row holds in all layers: [B]."""
-        return self.later.lengths
-
-    @property
     def row_lengths(self) -> tuple[int, ...]:
-        """The same as plain integers."""
+        """How many tokens each row holds in all layers."""
         return self.later.row_lengths
 
     @property
@@ -130,13 +125,9 @@ class EarlyExitGPT:
 
     def new_cache(self, rows: int) -> ExitCache:
         """Returns an empty cache, which the draft can share."""
-        cache = self.make_cache(rows)
+        cache = ExitCache(self.model, self.exit.layers, rows)
         self._newest = ref(cache)
         return cache
-
-    def make_cache(self, rows: int) -> ExitCache:
-        """Returns an empty cache."""
-        return ExitCache(self.model, self.exit.layers, rows)
 
     def share(self) -> ExitCache:
         """Returns the cache that was made last, for a draft to share: its run is starting.
@@ -218,7 +209,7 @@ class ExitDrafter(TargetDrafter):
 
     def __init__(self, target: EarlyExitGPT, warp: Warp | None = None) -> None:
         """Makes a drafter; warp: how to warp its logits, None: like the target's."""
-        super().__init__(target.vocab_size, target.max_length, warp)
+        super().__init__(target, warp)
         self.target = target
         self._cache: ExitCache | None = None  # of the run, which the target reads into as well
 

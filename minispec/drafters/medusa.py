@@ -86,7 +86,7 @@ class MedusaDrafter(TargetDrafter):
                 f"the heads know {heads.vocab_size} tokens, the target {target.vocab_size}: "
                 f"they were made for another target"
             )
-        super().__init__(target.vocab_size, target.max_length, warp)
+        super().__init__(target, warp)
         self.heads = heads
         self._state = torch.zeros(0, heads.width)  # [B, D]
         self._known = torch.zeros(0, dtype=torch.bool)  # [B], which rows have a state

@@ -139,13 +139,8 @@ class WatchedCache(KVCache):
         self._clock = clock
 
     @property
-    def lengths(self) -> Tensor:
-        """How many tokens each row holds: [B]."""
-        return self.cache.lengths
-
-    @property
     def row_lengths(self) -> tuple[int, ...]:
-        """The same as plain integers."""
+        """How many tokens each row holds."""
         return self.cache.row_lengths
 
     def truncate(self, lengths: Sequence[int] | Tensor) -> None:

@@ -1,6 +1,6 @@
 """Drafters by name: what `--drafter` chooses from, each made for a pair on a backend."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from minispec.drafters.suffix import SuffixDrafter
 from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.io.checkpoint import Pair
 from minispec.io.heads import load_heads
-from minispec.native.backend import AUTO, BACKENDS, TORCH, Backend, Models
+from minispec.native.backend import AUTO, NATIVE, TORCH, Backend, Models
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
 from minispec.verifiers.registry import verifier_for
@@ -39,7 +39,6 @@ class NamedDrafter:
     has_model: bool = False  #: whether the pair's draft model drafts: what is known of it counts
     adapts: bool = True  #: whether an automatic K can be chosen for it: its costs are known, and it can rest
     draws_tree: bool = False  #: whether it proposes trees
-    backends: Sequence[str] = tuple(BACKENDS)  #: by name, on which it can draft
 
     def make(self, pair: Pair, models: Models, k: int = K) -> tuple[LanguageModel, Drafter]:
         """Makes it for a pair, its models on a backend, and a K; ValueError if what it needs is not there.
@@ -53,12 +52,9 @@ class NamedDrafter:
 
     def backend(self, backend: str) -> str:
         """Returns on which backend it drafts where one, or `auto`, is wanted; ValueError if it cannot."""
-        if backend == AUTO and len(self.backends) == 1:
-            return self.backends[0]
-        if backend in BACKENDS and backend not in self.backends:
-            known = " or ".join(self.backends)
-            raise ValueError(f"this drafter needs the {known} backend, not {backend}")
-        return backend
+        if self.draws_tree and backend == NATIVE.name:
+            raise ValueError(f"this drafter needs the {TORCH.name} backend, not {backend}")
+        return TORCH.name if self.draws_tree else backend
 
     def verifier(self, name: str, backend: Backend) -> Verifier:
         """Returns the verifier of a name for its drafts, the backend's own if it has one; else ValueError."""
@@ -100,11 +96,7 @@ def trained(kind: str, make: Callable[[Any, GPT], Drafter]) -> NamedDrafter:
     return NamedDrafter(lambda pair, on, k: make(heads(pair, kind), pair.target), adapts=False)
 
 
-TREES: dict[str, Any] = {
-    "adapts": False,
-    "draws_tree": True,
-    "backends": (TORCH.name,),
-}
+TREES: dict[str, Any] = {"adapts": False, "draws_tree": True}
 # What was trained uses embedding and head of the torch target, whatever decodes.
 DRAFTERS: Mapping[str, NamedDrafter] = {
     MODEL: NamedDrafter(lambda pair, on, k: on.backend.drafter(on.draft), has_model=True),

@@ -9,7 +9,7 @@ from minispec.core.loop import speculate
 from minispec.core.model import GPT, LanguageModel
 from minispec.core.records import Finish, Round
 from minispec.core.rng import Rng
-from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.core.verify import Verifier, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
@@ -125,7 +125,7 @@ class Case:
         drafts = self.drafts_with
         shares = isinstance(self.target, EarlyExitGPT)
         target = self.target if drafts in ("tree", "medusa-tree") else model(self.target)
-        rules = {verify_greedy: backend.verifiers["greedy"], verify_rejection: backend.verifiers["rejection"]}
+        chain = not self.verifier.takes_tree
         return replace(
             self,
             name=f"{self.name}, {backend.name}",
@@ -133,7 +133,7 @@ class Case:
             draft=target if shares else model(self.draft) if drafts == "model" else self.draft,
             warp=warp(self.warp),
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
-            verifier=rules.get(self.verifier, self.verifier),
+            verifier=backend.verifiers.get(self.verifier.name, self.verifier) if chain else self.verifier,
             drafter=backend.drafter if self.drafter is ModelDrafter else self.drafter,
             rng=NativeEnumeratingRng,
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from minispec.cli.options import choose
 from minispec.core.batch import Request
 from minispec.core.draft import Drafter
 from minispec.core.loop import generate
@@ -15,13 +16,15 @@ from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import MOST, PRIOR, AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
+from minispec.drafters.entry import DrafterEntry
+from minispec.drafters.registry import DRAFTERS, MODEL
 from minispec.evidence.bench.costs import measure_costs
 from minispec.evidence.theory.advice import LITTLE, advise
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, Models
-from minispec.native.drafters import DRAFTERS, MODEL
+from minispec.native.drafters import make_drafter
 from minispec.show.text import Outcome
 from minispec.verifiers.coupled import KeyedRng, verify_coupled
 from minispec.verifiers.lossy import verify_mixture
@@ -47,6 +50,14 @@ def read_k(k: str) -> int:
     if most < 0:  # refused here: a tree of that depth could not even be made
         raise ValueError(f"k must be at least 0, not {k:.60}")
     return most
+
+
+def chosen_drafter(name: str, k: str) -> DrafterEntry:
+    """Returns the drafter of a name, for a `--k`; ValueError if there is none, or none with that K."""
+    entry = DRAFTERS[choose(name, tuple(DRAFTERS), "--drafter")]
+    if k == AUTO and not entry.allows_automatic_k:
+        raise ValueError(f"--drafter {name} needs a K: give a number, such as --k 4")
+    return entry
 
 
 def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> AdaptiveDrafter:
@@ -81,13 +92,13 @@ class Decoding:
     warp: Warp  #: of the backend
     k: int  #: drafted tokens per round; for an automatic K the most of them; 0 is the target alone
     seed: int  #: of the sampling
-    drafter: str = MODEL  #: by name
+    drafter: DrafterEntry = MODEL  #: what proposes
     costs: Costs | None = None  #: what an automatic K is chosen by, anew in each run; None: K is fixed
 
     @property
     def chain_verifier(self) -> Verifier:
         """The verifier for chains, the backend's own if it has one."""
-        return DRAFTERS[MODEL].verifier(self.verifier, self.models.backend)
+        return self.models.backend.verifier(self.verifier)
 
     def settings(self) -> dict[str, Any]:
         """Returns what both sides decode with."""
@@ -101,11 +112,10 @@ class Decoding:
         settings = self.settings() | {"k": self.k, "batch_size": batch_size}
         if not self.k:
             return observe(self.models.target, None, requests, verifier=self.chain_verifier, **settings)
-        kind = DRAFTERS[self.drafter]
-        verifier = kind.verifier(self.verifier, self.models.backend)
-        target, drafter = kind.make(self.pair, self.models, self.k)
+        verifier = self.models.backend.verifier(self.verifier, self.drafter.proposes_trees)
+        target, drafter = make_drafter(self.drafter, self.pair, self.models, self.k)
         if self.costs is not None:
-            drafter = automatic(drafter, self.costs, self.pair.info if kind.has_model else {})
+            drafter = automatic(drafter, self.costs, self.pair.info if self.drafter.uses_draft_model else {})
         return observe(target, drafter, requests, verifier=verifier, **settings)
 
     def measured_costs(self, request: Request, repeats: int = 2) -> Costs:
@@ -121,15 +131,15 @@ class Decoding:
             verifier=self.chain_verifier,
             repeats=repeats,
         )
-        if DRAFTERS[self.drafter].has_model:
+        if self.drafter.uses_draft_model:
             return costs
         return replace(costs, t_draft=0.0, catch_up=0.0, draft_prefill=0.0, restart=0.0)
 
     def advice(self, request: Request, alone: Outcome, fast: Outcome) -> tuple[str, ...]:
         """Returns why a draft model gains little, and what would help; nothing where it gains enough."""
         gain = fast.speed_up(alone)
-        kind = DRAFTERS[self.drafter]
-        if gain >= LITTLE or fast.statistics is None or not (kind.has_model and kind.adapts):
+        models_alone = self.drafter.uses_draft_model and self.drafter.allows_automatic_k
+        if gain >= LITTLE or fast.statistics is None or not models_alone:
             return ()
         alpha = fast.statistics.acceptance
         if alpha is None:

@@ -9,15 +9,16 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, loss, read_k, tell_advice
+from minispec.cli.decoding import Decoding, chosen_drafter, loss, read_k, tell_advice
 from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
 from minispec.core.batch import Request, checked_prompt
+from minispec.drafters.registry import MODEL
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, printable_line, write_whole
 from minispec.io.walkthrough import VERIFIERS, K, record_pair
 from minispec.native.backend import AUTO, Backend, on_backend
-from minispec.native.drafters import MODEL, named
+from minispec.native.drafters import backend_for
 from minispec.show.stepper import Stepper, page
 from minispec.show.text import Outcome, losses_table, outcome_table, printable
 from minispec.train.publish import verdict
@@ -29,7 +30,7 @@ def demo(
     pair: str = "stories",
     prompt: str | None = None,
     k: str = AUTO,
-    drafter: str = MODEL,
+    drafter: str = MODEL.name,
     verifier: str | None = None,
     max_new_tokens: int = 100,
     seed: int = 0,
@@ -44,14 +45,14 @@ def demo(
     for name, number in (("--k", most), ("--max-new-tokens", max_new_tokens)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
-    kind = named(drafter, k)
+    entry = chosen_drafter(drafter, k)
     if verifier is not None:
         options.choose(verifier, tuple(CHAINS), "--verifier")
-        verifier_for(verifier, kind.draws_tree)  # refused here if it verifies no trees
+        verifier_for(verifier, entry.proposes_trees)  # refused here if it verifies no trees
     if html is not None:
         if verifier is not None:
             raise ValueError("--html shows both usual verifiers; leave out --verifier")
-        if drafter != MODEL:
+        if entry is not MODEL:
             raise ValueError(f"--html shows how a model drafts; leave out --drafter {drafter}")
         check_writable(html)  # better said now than after a training
     options.set_threads(threads)
@@ -64,10 +65,10 @@ def demo(
     checked_prompt(0, models.tokenizer.encode(text), models.target.vocab_size, context)
     decode = partial(
         decode_both_ways,
-        backends=options.find_backends(kind.backend(backend)),
+        backends=options.find_backends(backend_for(entry, backend)),
         verifiers=tuple(VERIFIERS) if verifier is None else (verifier,),
         max_new_tokens=max_new_tokens,
-        settings={"k": most, "seed": seed, "drafter": drafter},
+        settings={"k": most, "seed": seed, "drafter": entry},
         chooses=k == AUTO,
         console=console,
     )
@@ -126,8 +127,8 @@ def decode_both_ways(
     console.rule(f"Pair {pair.name}")
     sizes = f"{pair.target.parameters_count:,} parameters, draft {pair.draft.parameters_count:,}"
     console.print(f"target {sizes}")
-    if settings["drafter"] != MODEL:
-        console.print(f"drafter: {settings['drafter']}")
+    if settings["drafter"] is not MODEL:
+        console.print(f"drafter: {settings['drafter'].name}")
     ready = [on_backend(pair, backend.name) for backend in backends]
     done: list[tuple[Decoding, Outcome, Outcome]] = []
     for verifier in verifiers:
@@ -170,7 +171,7 @@ def describe(run: Decoding, alone: Outcome, fast: Outcome, advice: Sequence[str]
     figures = ("backend", "k", "tokens", "target_calls", "seconds")
     counts = ("acceptance", "accepted_over_drafted", "mean_acceptance_length")
     return {
-        "drafter": run.drafter,
+        "drafter": run.drafter.name,
         "verifier": fast.label,
         "lossless": loss(run.verifier, run.warp.temperature) is None,
         **{name: getattr(fast, name) for name in figures},

@@ -12,18 +12,19 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, loss, read_k
+from minispec.cli.decoding import Decoding, chosen_drafter, loss, read_k
 from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_lines, request_of
 from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
 from minispec.core.records import Round
 from minispec.core.warp import Warp
+from minispec.drafters.registry import MODEL
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.io.checkpoint import Pair
 from minispec.io.stream import cut, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, Models, on_backend
-from minispec.native.drafters import MODEL, named
+from minispec.native.drafters import backend_for
 from minispec.show.text import glyphs_for, legend, marked, printable
 from minispec.verifiers.fixed_width import FixedWidth
 from minispec.verifiers.registry import CHAINS
@@ -44,7 +45,7 @@ def generate(
     pair: str | None = None,
     target: Path | None = None,
     draft: Path | None = None,
-    drafter: str = MODEL,
+    drafter: str = MODEL.name,
     verifier: str = "rejection",
     k: str = "4",
     temperature: float | None = None,
@@ -66,8 +67,8 @@ def generate(
 ) -> None:
     """Continue a prompt, or a file of them, speculatively."""
     options.choose(verifier, tuple(CHAINS), "--verifier")
-    kind = named(drafter, k)
-    on = kind.backend(options.choose(backend, (*BACKENDS, AUTO), "--backend"))
+    entry = chosen_drafter(drafter, k)
+    on = backend_for(entry, options.choose(backend, (*BACKENDS, AUTO), "--backend"))
     if exact and on != TORCH.name:
         raise ValueError(f"--exact computes with torch; leave out --backend {on}")
     if temperature is None:
@@ -91,7 +92,7 @@ def generate(
     lines = [] if requests is None else read_lines(requests)
     models = options.open_models(pair, target, draft, device, dtype)
     context = models.target.max_length
-    if most and kind.has_model:
+    if most and entry.uses_draft_model:
         context = min(context, models.draft.max_length)
     defaults = {"max_new_tokens": max_new_tokens, "eos": not ignore_eos}
     if requests is None:
@@ -99,9 +100,7 @@ def generate(
     else:
         queue = parse_requests(lines, defaults, models, context)
     ready, cost = prepared(models, on, exact)
-    run = Decoding(
-        models, ready, verifier, ready.backend.warp(temperature, top_k, top_p), most, seed, drafter
-    )
+    run = Decoding(models, ready, verifier, ready.backend.warp(temperature, top_k, top_p), most, seed, entry)
     if most and k == AUTO:
         run = replace(run, costs=run.measured_costs(queue[0], 5))
     lossy = loss(verifier, temperature) if most else None

@@ -11,13 +11,13 @@ from rich.console import Console
 
 from minispec.cli import options
 from minispec.cli.bench_tables import Grid
-from minispec.evidence.proof.prove import DRAFTERS, Proof, all_cases, few_cases, prove
+from minispec.drafters.registry import DRAFTERS, MODEL
+from minispec.evidence.proof.prove import Proof, all_cases, few_cases, prove
 from minispec.evidence.proof.sampling import sampled_tests
 from minispec.evidence.theory.acceptance import compare_acceptance
 from minispec.evidence.theory.statistics import Sampled
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import AUTO, NATIVE, TORCH
-from minispec.native.drafters import MODEL
 from minispec.native.library import why_missing
 
 
@@ -30,21 +30,21 @@ def prove_command(
     as_json: bool = False,
 ) -> None:
     """Enumerate every branch of the loop on small models, and test samples of larger ones."""
-    names = DRAFTERS if drafter is None else (options.choose(drafter, DRAFTERS, "--drafter"),)
+    names = tuple(DRAFTERS) if drafter is None else (options.choose(drafter, tuple(DRAFTERS), "--drafter"),)
     options.set_threads(threads)
     console = options.console(as_json)
     backends = options.find_backends(backend)
     started = perf_counter()
     with console.status("enumerating") as status:
         cases = all_cases() if full else few_cases()
-        sampled = partial(sampled_tests, seed, full, backends) if MODEL in names else list[Sampled]
+        sampled = partial(sampled_tests, seed, full, backends) if MODEL.name in names else list[Sampled]
         proof = prove(cases, sampled, status.update, backends, names)
     seconds = perf_counter() - started
     if not proof.instances:
         raise ValueError(f"nothing was enumerated, which is no proof; left out: {', '.join(proof.left_out)}")
     proof = replace(proof, left_out=(*proof.left_out, *not_asked(names, backend, full)))
     coupling = None
-    if full and MODEL in names:
+    if full and MODEL.name in names:
         pair = load_pair("stories")
         coupling = compare_acceptance(pair.target, pair.draft, pair.info["prompts"][:16], seed=seed)
     if as_json:
@@ -68,8 +68,8 @@ def not_asked(names: Sequence[str], backend: str, full: bool) -> Iterator[str]:
         yield f"the native backend: {reason}"
     if backend == NATIVE.name:
         yield "the torch backend: --backend native"
-    if MODEL not in names:
-        yield f"sampled tests, which are of the drafter {MODEL}"
+    if MODEL.name not in names:
+        yield f"sampled tests, which are of the drafter {MODEL.name}"
     if not full:
         yield "more models, longer texts and the trained pair: --full"
 

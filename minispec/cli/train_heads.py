@@ -13,12 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 
 from minispec.cli import options
+from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import CannotWrite, check_writable
 from minispec.io.heads import heads_folder, save_heads, target_hash
 from minispec.native.backend import TORCH, Models
-from minispec.native.drafters import DRAFTERS
+from minispec.native.drafters import make_drafter
 from minispec.train.dataset import gather, kind_of
 from minispec.train.heads import RECIPES, train_heads
 from minispec.train.recipes import Recipe
@@ -114,7 +115,7 @@ def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
 def tokens_per_call(pair: Pair, kind: str) -> float | None:
     """Returns the tokens per target call of the drafter that was just written, at temperature 1."""
     models = Models(pair.target, pair.draft, TORCH)
-    target, drafter = DRAFTERS[kind].make(pair, models)
+    target, drafter = make_drafter(DRAFTERS[kind], pair, models)
     setting = Setting(replace(models, target=target), 4, "rejection", 1.0, drafter=drafter)
     statistics = setting.decode(pair.info["prompts"], seed=0, new_tokens=60).statistics
     assert statistics is not None

@@ -23,6 +23,7 @@ from minispec.core.records import Draft, Round
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import TargetDrafter, check_width
+from minispec.drafters.entry import DrafterEntry
 
 
 class FeatureLayer(nn.Module):
@@ -129,3 +130,6 @@ class FeatureDrafter(TargetDrafter):
     def _before(self, round: Round, row: int) -> int:
         """How many tokens a row's cache held before the round: all committed ones but the pending one."""
         return round.lengths[row] - len(round.emitted[row])
+
+
+EAGLE = DrafterEntry("eagle", lambda parts, k: FeatureDrafter(parts.heads("eagle"), parts.gpt, parts.warp))

@@ -23,8 +23,10 @@ from minispec.core.records import Draft, Round
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import TargetDrafter, check_width
+from minispec.drafters.entry import DrafterEntry
 
 FIRST = "the target reads the prompts first, and start(prompts) follows, once for each run"
+SHARES = "the exit drafter shares the target's own layers; leave out --exact"
 
 
 class Exit(nn.Module):
@@ -228,3 +230,9 @@ class ExitDrafter(TargetDrafter):
 
     def commit(self, round: Round) -> None:
         """Does nothing: the target's rollback was the draft's as well."""
+
+
+EXIT = DrafterEntry(
+    "exit",
+    lambda parts, k: ExitDrafter(EarlyExitGPT(parts.plain_target(SHARES), parts.heads("exit")), parts.warp),
+)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.batch import Prompts
+from minispec.core.model import GPT
 from minispec.core.prefill import pad
 from minispec.core.records import Draft, Round
 from minispec.core.rng import RoundRng
@@ -98,3 +99,8 @@ class LookupDrafter:
         for row, tokens in zip(self._rows, texts, strict=True):
             for token in tokens:
                 row.append(token)
+
+
+def for_target(make: Callable[..., LookupDrafter], target: GPT) -> LookupDrafter:
+    """Returns a look-up drafter whose distributions have the type of the target's, at least float32."""
+    return make(target.vocab_size, dtype=torch.promote_types(target.dtype, torch.float32))

@@ -31,7 +31,8 @@ from minispec.drafters.chain import (
     depths_of,
     draw_tree,
 )
-from minispec.drafters.tree import common_tree, without_replacement
+from minispec.drafters.entry import NODES, DrafterEntry, Parts
+from minispec.drafters.tree import READS_TREES, common_tree, without_replacement
 
 DOUBTFUL = (0.5, 0.15, 0.08, 0.05, 0.03, 0.02)  # assumed: how often a position's candidates are the one kept
 
@@ -163,3 +164,13 @@ class MedusaTreeDrafter(MedusaDrafter):
 
         draft = draw_tree(read, pending, self.parents[:size], space, self.choice, self.warp or warp, rng)
         return replace(draft, lengths=space.cpu())
+
+
+def medusa_tree_of(parts: Parts, k: int) -> MedusaTreeDrafter:
+    """Returns a drafter of the usually best tree for heads; ValueError if the target reads no trees."""
+    target = parts.plain_target(READS_TREES)
+    return MedusaTreeDrafter(parts.heads("medusa"), target, doubtful_tree(NODES, k), warp=parts.warp)
+
+
+MEDUSA = DrafterEntry("medusa", lambda parts, k: MedusaDrafter(parts.heads("medusa"), parts.gpt, parts.warp))
+MEDUSA_TREE = DrafterEntry("medusa-tree", medusa_tree_of, proposes_trees=True)

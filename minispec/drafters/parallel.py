@@ -18,6 +18,7 @@ from minispec.core.records import Draft, Round
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import check_width
+from minispec.drafters.entry import DrafterEntry
 
 RANK = 64  # of the correction
 
@@ -124,3 +125,8 @@ class ParallelDrafter(ModelDrafter):
         if max(missing) > 0:
             unread = round.draft.tokens if round.draft.k else round.pending[:, None]
             self.model.hidden(unread[:, : max(missing)].to(self.model.device), self.cache)
+
+
+PARALLEL = DrafterEntry(
+    "parallel", lambda parts, k: ParallelDrafter(parts.heads("parallel"), parts.gpt, parts.warp)
+)

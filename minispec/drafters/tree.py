@@ -20,7 +20,9 @@ from minispec.core.records import Draft, Round
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp, one_hot
 from minispec.drafters.chain import Choice, checked_parents, depths_of, draw_tree
+from minispec.drafters.entry import NODES, DrafterEntry, Parts
 
+READS_TREES = "the tree drafter needs a target that reads trees: neither native nor --exact"
 MOST_NODES = 4096  # of a tree: each token sees or does not see each other one
 RATES = (0.8, 0.1, 0.04)  # assumed: how often a position's first, second, third candidate is the one kept
 
@@ -164,3 +166,12 @@ class TreeDrafter(ModelDrafter):
             last = round.verdict.last.to(round.block.device)[:, None]
             self.model.hidden(round.block.gather(1, last).to(self.model.device), self.cache)
         self.cache.truncate(round.lengths)
+
+
+def tree_of(parts: Parts, k: int) -> TreeDrafter:
+    """Returns a drafter of the tree that is usually best, k deep; ValueError if the target reads no trees."""
+    parts.plain_target(READS_TREES)
+    return TreeDrafter(parts.draft, common_tree(NODES, k), warp=parts.warp)
+
+
+TREE = DrafterEntry("tree", tree_of, uses_draft_model=True, proposes_trees=True)

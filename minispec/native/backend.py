@@ -3,15 +3,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from minispec.core.draft import ModelDrafter
+from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.model import GPT, LanguageModel
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
+from minispec.drafters.entry import Parts
+from minispec.drafters.exit import SHARES, ExitDrafter
 from minispec.io.checkpoint import Pair
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
 from minispec.native.drafter import NativeDrafter
+from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
+from minispec.verifiers.registry import verifier_for
 
 AUTO = "auto"
 
@@ -26,6 +30,23 @@ class Backend:
     rng: Callable[[int], Rng]  #: makes a random number generator from a seed
     verifiers: Mapping[str, Verifier] = field(hash=False)  #: those that it has itself, by name
     drafter: type[ModelDrafter]  #: makes a drafter from a draft model
+    makers: Mapping[str, Callable[[Parts, int], Drafter]] = field(hash=False)  #: of drafters it makes its way
+
+    def verifier(self, name: str, trees: bool = False) -> Verifier:
+        """Returns the verifier of a name, of trees or of chains, this backend's own if it has one.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        registered = verifier_for(name, trees)
+        return registered if trees else self.verifiers.get(name, registered)
+
+
+def native_exit(parts: Parts, k: int) -> ExitDrafter:
+    """Returns an early exit of the native target; ValueError if the target is another."""
+    if not isinstance(parts.target, NativeGPT):
+        raise ValueError(SHARES)
+    return ExitDrafter(NativeExitGPT(parts.target, parts.heads("exit")), parts.warp)
 
 
 TORCH = Backend(
@@ -35,6 +56,7 @@ TORCH = Backend(
     rng=SeededRng,
     verifiers={"greedy": verify_greedy, "rejection": verify_rejection},
     drafter=ModelDrafter,
+    makers={},
 )
 NATIVE = Backend(
     name="native",
@@ -43,6 +65,7 @@ NATIVE = Backend(
     rng=NativeRng,
     verifiers={"greedy": native_greedy, "rejection": native_rejection},
     drafter=NativeDrafter,
+    makers={"model": lambda parts, k: NativeDrafter(parts.draft, parts.warp), "exit": native_exit},
 )
 BACKENDS = {backend.name: backend for backend in (TORCH, NATIVE)}
 

@@ -514,15 +514,16 @@ for name, layers in (("as trained", masked), ("set to zero", blind)):
 # kept at each position (at temperature 1)? What is added to the target?
 
 # %% tags=["claim-D2"]
+from minispec.drafters.registry import DRAFTERS
 from minispec.native.backend import on_backend
-from minispec.native.drafters import DRAFTERS
+from minispec.native.drafters import make_drafter
 
 parts = {"model": pair.draft, "ngram": None, "suffix": None}
 parts |= {"exit": exit, "medusa": heads, "eagle": layer, "parallel": masked}
 models = on_backend(pair, "torch")
 table = {}
 for name in parts:
-    model, drafter = DRAFTERS[name].make(pair, models)
+    model, drafter = make_drafter(DRAFTERS[name], pair, models)
     table[name] = [run_with(drafter, prompts, t, target=model) for t in (0, 1)]
 texts = [[cold.tokens(row) for row in range(8)] for cold, _ in table.values()]
 assert all(each == texts[0] for each in texts)
@@ -562,7 +563,7 @@ opening = "Once there were two friends."
 name = "suffix"
 k = 4
 temperature = 0
-model, drafter = DRAFTERS[name].make(pair, models, k)
+model, drafter = make_drafter(DRAFTERS[name], pair, models, k)
 rule = minispec.verify_rejection if temperature else minispec.verify_greedy
 given = dict(k=k, verifier=rule, **settings(temperature))
 run = minispec.record(model, drafter, [tokenizer.encode(opening)], **given)

@@ -4,10 +4,11 @@ import pytest
 import torch
 from pairs import build_pair, random_models
 
+from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.proof import prove
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import on_backend
-from minispec.native.drafters import DRAFTERS
+from minispec.native.drafters import make_drafter
 
 LOOK_UPS = ("ngram", "suffix")
 USUAL = "--max-new-tokens 40 --ignore-eos --dtype float64"
@@ -64,7 +65,7 @@ def test_distributions_have_the_targets_type(pair, name):
     """So the native rules need not convert them: that of the target's distributions, at least float32."""
     for dtype, wanted in ((torch.float64, torch.float64), (torch.bfloat16, torch.float32)):
         models = load_pair(pair, dtype=dtype)
-        target, drafter = DRAFTERS[name].make(models, on_backend(models, "torch"))
+        target, drafter = make_drafter(DRAFTERS[name], models, on_backend(models, "torch"))
         drafter.start([[1, 1]], torch.zeros(1, 0, models.target.hidden_size))
         assert target is models.target
         assert drafter.propose(torch.tensor([1]), 1, None, None).probs.dtype is wanted

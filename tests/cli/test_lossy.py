@@ -3,9 +3,9 @@
 import pytest
 from native_models import has_compiler
 
-from minispec.native.drafters import DRAFTERS
+from minispec.drafters.registry import DRAFTERS
 
-CHAINS = [name for name, kind in DRAFTERS.items() if not kind.draws_tree]
+CHAINS = [name for name, entry in DRAFTERS.items() if not entry.proposes_trees]
 LOSSY = "--verifier {} is lossy: this text is not distributed as the target's own"
 BACKENDS = ["torch", "native"] if has_compiler() else ["torch"]
 SHIPPED = "generate --prompt 'Once there were two friends. The cat' --max-new-tokens 12 --ignore-eos"

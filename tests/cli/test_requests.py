@@ -11,7 +11,7 @@ from native_models import has_compiler
 from minispec import SeededRng, Warp, load_pair, speculate, verify_greedy
 from minispec.cli.requests import parse_requests, print_ended
 from minispec.core.batch import Request
-from minispec.native.drafters import DRAFTERS
+from minispec.drafters.registry import DRAFTERS
 
 BACKENDS = ["torch", "native"] if has_compiler() else ["torch"]
 PROMPTS = [

@@ -15,7 +15,7 @@ from minispec import Draft, KeyedRng, ModelDrafter, Warp, verify_coupled
 from minispec.core.records import Round, Verdict
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
 from minispec.drafters.costs import Costs
-from minispec.evidence.proof.cases import DRAFTERS, Case
+from minispec.evidence.proof.cases import ENUMERATED, Case
 from minispec.evidence.proof.distributions import exact_distributions, outcomes
 from minispec.evidence.proof.enumeration import enumerate_branches
 from minispec.evidence.proof.models import table_pair as small_pair
@@ -189,14 +189,14 @@ def test_a_drafter_that_cannot_pay_never_reads():
 def test_texts_that_do_not_depend_on_k(name, changes):
     """Greedy and coupled texts of a ragged batch are target-only's, token for token, whatever the widths."""
     target, draft = PAIRS[name]
-    rounds = targets_own_text(target, DRAFTERS["automatic"](draft, None), **changes)
+    rounds = targets_own_text(target, ENUMERATED["automatic"](draft, None), **changes)
     assert len(set(widths_of(rounds))) > 1
 
 
 def test_rows_that_share_a_width_stay_independent():
     """Two rows learn from each other, and yet their joint distribution is the product of the target's own."""
     target, draft = small_pair(2, 0)
-    case = Case("two rows", target, draft, ((0,), (1, 0)), 2, 3, drafter=DRAFTERS["automatic"])
+    case = Case("two rows", target, draft, ((0,), (1, 0)), 2, 3, drafter=ENUMERATED["automatic"])
     joint = {}
     widths = set()
 
@@ -217,7 +217,7 @@ def test_rows_that_share_a_width_stay_independent():
 def test_both_caches_hold_all_but_the_pending_token(make):
     """After every round of every branch, for widths that change and rounds that draft nothing."""
     target, draft = make(vocab_size=2)
-    case = Case("invariant", target, draft, ((0, 1),), 3, 4, drafter=DRAFTERS["automatic"], rows=1)
+    case = Case("invariant", target, draft, ((0, 1),), 3, 4, drafter=ENUMERATED["automatic"], rows=1)
     assert check_invariant(case) is None
 
 

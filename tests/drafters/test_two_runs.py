@@ -8,7 +8,7 @@ import tiny
 from native_models import needs_compiler
 
 from minispec import KeyedRng, Warp, observe, speculate
-from minispec.evidence.proof.cases import DRAFTERS, TREES, Case
+from minispec.evidence.proof.cases import ENUMERATED, TREE_SHAPES, Case
 from minispec.evidence.proof.models import early_exit
 from minispec.native.backend import NATIVE, TORCH
 from minispec.verifiers.coupled import verify_coupled
@@ -16,7 +16,7 @@ from minispec.verifiers.tree import verify_tree, verify_tree_greedy
 
 # Of equal lengths row by row, so that no shape tells the runs apart.
 TEXTS = [[1, 4, 1, 4, 1], [3], [2, 0, 3]], [[7, 8, 7, 8, 8], [9], [5, 6, 5]]
-WAYS = ["model", "coupled", *(name for name in DRAFTERS if name not in TREES[1:])]
+WAYS = ["model", "coupled", *(name for name in ENUMERATED if name == "tree" or name not in TREE_SHAPES)]
 GREEDY = Warp(temperature=0)
 
 
@@ -32,7 +32,7 @@ def case_of(name, warp):
         case = replace(case, target=target, draft=target)
     if name in ("tree", "medusa-tree"):
         case = replace(case, verifier=verify_tree_greedy if warp.is_greedy else verify_tree)
-    return replace(case, drafter=DRAFTERS.get(name, case.drafter))
+    return replace(case, drafter=ENUMERATED.get(name, case.drafter))
 
 
 def what_happens(r):

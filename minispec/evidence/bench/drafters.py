@@ -21,6 +21,7 @@ from minispec.core.records import Draft, Verdict
 from minispec.core.rng import RoundRng
 from minispec.drafters.exit import EarlyExitGPT
 from minispec.drafters.parallel import ParallelGPT
+from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting, figures, positions_of, speed_up_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results, group
@@ -28,7 +29,7 @@ from minispec.evidence.bench.sections import choose_k, judging, target_only, thr
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.heads import MAKERS, load_heads
 from minispec.io.observe import record
-from minispec.native.drafters import DRAFTERS
+from minispec.native.drafters import make_drafter
 from minispec.native.model import NativeGPT
 
 PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
@@ -100,15 +101,16 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
     pair = bench.pair
     unavailable |= {f"{pair.name}, {backend}": why for backend, why in missing.items()}
     threads = threads_of(bench)
-    for name, kind in DRAFTERS.items():
+    for name, entry in DRAFTERS.items():
         reasons: dict[str, str] = {}
         for backend, models in available.items():
             try:  # a tree of candidates has another shape for each K
-                made = [(k, *kind.make(pair, models, k)) for k in bench.plan.few_widths]
+                made = [(k, *make_drafter(entry, pair, models, k)) for k in bench.plan.few_widths]
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            verifiers = {of: kind.verifier(of, models.backend) for of in models.backend.verifiers}
+            own = models.backend
+            verifiers = {of: own.verifier(of, entry.proposes_trees) for of in own.verifiers}
             models = judging(models, verifiers)
             for decoding in DECODINGS:
                 decoded = (*decoding, threads[backend], f"{name}, {backend}")
@@ -162,7 +164,7 @@ def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
     if kind in MAKERS:
         info = load_heads(pair, kind)[1]
         return info["parameters"], info["seconds"]
-    if not DRAFTERS[name].has_model:
+    if not DRAFTERS[name].uses_draft_model:
         return 0, 0.0
     runs = [pair.info.get("models", {}).get(run, {}).get("seconds") for run in ("draft-plain", "draft")]
     return pair.draft.parameters_count, None if None in runs else sum(runs)

@@ -13,11 +13,13 @@ from minispec.core.verify import Verifier, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
-from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
+from minispec.drafters.eagle import FeatureLayer
+from minispec.drafters.entry import Parts
 from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
-from minispec.drafters.medusa import Medusa, MedusaDrafter, MedusaTreeDrafter
+from minispec.drafters.medusa import Medusa, MedusaTreeDrafter
 from minispec.drafters.ngram import NgramDrafter
-from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
+from minispec.drafters.parallel import ParallelLayers
+from minispec.drafters.registry import DRAFTERS
 from minispec.drafters.stopping import StoppingDrafter
 from minispec.drafters.suffix import SuffixDrafter
 from minispec.drafters.tree import (
@@ -67,15 +69,15 @@ class Case:
 
     @property
     def drafter_name(self) -> str:
-        """Its name in `DRAFTERS`, or `model`."""
-        return next((name for name, make in DRAFTERS.items() if make is self.drafter), "model")
+        """Its name in `ENUMERATED`, or `model`."""
+        return next((name for name, make in ENUMERATED.items() if make is self.drafter), "model")
 
     @property
     def drafts_with(self) -> str:
         """What drafts, by its name on the command line: `model` wherever it is the draft model."""
-        if self.drafter_name in TREES:
+        if self.drafter_name in TREE_SHAPES:
             return "tree"
-        return self.drafter_name if self.drafter_name in OTHERS else "model"
+        return self.drafter_name if self.drafter_name in DRAFTERS else "model"
 
     @property
     def context(self) -> int:
@@ -139,20 +141,42 @@ class Case:
         )
 
 
-def grown(choice: Choice, parents: Sequence[int] = (0, 0, 0, 1, 1)) -> Make:
-    """Returns what grows a tree: by default three candidates at first, and two after the first of them."""
-    return lambda model, warp: TreeDrafter(model, parents, choice, warp)
-
-
 def heads(model: GPT) -> Medusa:
     """Returns two heads with random weights."""
     return with_normals(Medusa(model.config.width, model.vocab_size, 2), 7)
 
 
-# What drafts, by name. The first two change K within a few rounds. They are the shipped classes; what they
-# start from is chosen so that one accepted or rejected token makes a difference: costs are made up, and a
-# first guess weighs little. Those that live on the target have it as their model, and random weights.
-DRAFTERS: dict[str, Make] = {
+# Random weights for the drafters that are trained on a target.
+TRAINED: dict[str, Callable[[GPT], Any]] = {
+    "medusa": heads,
+    "eagle": lambda model: with_normals(FeatureLayer(model.config), 8),
+    "parallel": lambda model: with_normals(ParallelLayers(model.config), 9),
+}
+
+
+def registered(name: str) -> Make:
+    """Returns what makes a registered drafter, with random weights, on a model that is also the target."""
+    return lambda model, warp: DRAFTERS[name].make(
+        Parts(model, model, model, lambda kind: TRAINED[kind](model), warp), 0
+    )
+
+
+def grown(choice: Choice, parents: Sequence[int] = (0, 0, 0, 1, 1)) -> Make:
+    """Returns what grows a tree: by default three candidates at first, and two after the first of them."""
+    return lambda model, warp: TreeDrafter(model, parents, choice, warp)
+
+
+TREE_SHAPES: dict[str, Make] = {
+    "tree": grown(without_replacement),
+    "repeating_tree": grown(with_replacement),
+    "fixed_tree": grown(most_probable),
+    "greedy_tree": grown(greedy_drafting(2)),  # one candidate is drawn, and another is the most probable
+    "two_branches": grown(without_replacement, (0, 0, 1, 2)),
+    "one_branch": grown(without_replacement, (0, 1, 2)),
+}
+# What drafts, by name. The first two change K within a few rounds. What they start from is chosen so that one
+# accepted or rejected token makes a difference: costs are made up, and a first guess weighs little.
+ENUMERATED: dict[str, Make] = {
     "automatic": lambda model, warp: AdaptiveDrafter(
         ModelDrafter(model, warp),
         COSTS,
@@ -165,18 +189,7 @@ DRAFTERS: dict[str, Make] = {
     "ngram": lambda model, warp: NgramDrafter(model.vocab_size, longest=2),
     "suffix": lambda model, warp: SuffixDrafter(model.vocab_size, per_match=1.0),
     "exit": ExitDrafter,
-    "medusa": lambda model, warp: MedusaDrafter(heads(model), model, warp),
-    "eagle": lambda model, warp: FeatureDrafter(with_normals(FeatureLayer(model.config), 8), model, warp),
-    "parallel": lambda model, warp: ParallelDrafter(
-        with_normals(ParallelLayers(model.config), 9), model, warp
-    ),
+    **{name: registered(name) for name in TRAINED},
     "medusa-tree": lambda model, warp: MedusaTreeDrafter(heads(model), model, (0, 0, 1, 1), warp=warp),
-    "tree": grown(without_replacement),
-    "repeating_tree": grown(with_replacement),
-    "fixed_tree": grown(most_probable),
-    "greedy_tree": grown(greedy_drafting(2)),  # one candidate is drawn, and another is the most probable
-    "two_branches": grown(without_replacement, (0, 0, 1, 2)),
-    "one_branch": grown(without_replacement, (0, 1, 2)),
+    **TREE_SHAPES,
 }
-TREES = ("tree", "repeating_tree", "fixed_tree", "greedy_tree", "two_branches", "one_branch")
-OTHERS = ("ngram", "suffix", "exit", "medusa", "eagle", "parallel", "tree", "medusa-tree")  # no draft model

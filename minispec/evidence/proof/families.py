@@ -11,7 +11,7 @@ from typing import Any
 from minispec.core.model import GPT, LanguageModel
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
-from minispec.evidence.proof.cases import DRAFTERS, TREES, Case
+from minispec.evidence.proof.cases import ENUMERATED, TREE_SHAPES, Case
 from minispec.evidence.proof.models import early_exit, table_pair, tiny_gpt_pair
 from minispec.verifiers.block import verify_block
 from minispec.verifiers.coupled import verify_compare, verify_coupled
@@ -77,8 +77,8 @@ def length_cases(seed: int, longer: int) -> Iterator[Case]:
     """
     tables = table_pair(2, seed)
     gpts = tiny_gpt_pair(seed, vocab_size=2)
-    automatic = DRAFTERS["automatic"]
-    stopping = DRAFTERS["stopping"]
+    automatic = ENUMERATED["automatic"]
+    stopping = ENUMERATED["stopping"]
     yield Case(f"two tokens {seed}, automatic K", *tables, PROMPTS[:1], 3, 5, drafter=automatic, rows=1)
     yield Case(f"GPT {seed}, automatic K", *gpts, PROMPTS[:1], 3, 4, drafter=automatic, rows=1)
     stops = Case(f"two tokens {seed}, stop rule", *tables, PROMPTS, 3, 5 + longer, drafter=stopping)
@@ -93,7 +93,7 @@ def lookup_cases(seed: int, longer: int) -> Iterator[Case]:
     gpts = Case(f"GPT {seed}", *tiny_gpt_pair(seed, vocab_size=2), REPEATING, 3, 4)
     wide = Case(f"table {seed}", *table_pair(3, seed), REPEATING, 3, 4 + longer, eos=(2,))
     for name in LOOK_UPS:
-        drafter = DRAFTERS[name]
+        drafter = ENUMERATED[name]
         for base in (binary, gpts, wide):
             yield base.but(name, drafter=drafter)
         yield binary.but(f"{name}, EOS", drafter=drafter, eos=(1,), warp=COOL)
@@ -112,7 +112,7 @@ def self_drafting_cases(seed: int, longer: int) -> Iterator[Case]:
         for name in ("medusa", *CHAINS):
             model = lives_on(tiny_gpt_pair(seed, vocab_size)[0], name, seed)
             what = f"GPT {seed}, {vocab_size} tokens, {name}"
-            least = Case(what, model, model, PROMPTS, 3, tokens, drafter=DRAFTERS[name])
+            least = Case(what, model, model, PROMPTS, 3, tokens, drafter=ENUMERATED[name])
             yield least
             yield least.but("EOS", eos=(1,), warp=COOL)
             yield least.but("greedy", warp=COLD, verifier=verify_greedy)
@@ -120,7 +120,7 @@ def self_drafting_cases(seed: int, longer: int) -> Iterator[Case]:
     for name in ("exit", "parallel"):
         model = lives_on(tiny_gpt_pair(seed, 2, max_length=6)[0], name, seed)
         short = Case(f"GPT {seed}, short context", model, model, PROMPTS, 4, 9)
-        yield short.but(name, drafter=DRAFTERS[name])
+        yield short.but(name, drafter=ENUMERATED[name])
 
 
 def tree_cases(seed: int, longer: int) -> Iterator[Case]:
@@ -130,11 +130,11 @@ def tree_cases(seed: int, longer: int) -> Iterator[Case]:
     """
     narrowed: dict[str, Any] = {"warp": Warp(0.7, top_k=2), "eos": (1,)}
     greedy: dict[str, Any] = {"warp": COLD, "verifier": verify_tree_greedy}
-    for vocab_size, name in product((2, 3), TREES):
+    for vocab_size, name in product((2, 3), TREE_SHAPES):
         pair = tiny_gpt_pair(seed, vocab_size)
         what = f"GPT {seed}, {vocab_size} tokens, {name}"
         cap = 4 + longer if vocab_size == 2 and name != "repeating_tree" else 3
-        least = Case(what, *pair, PROMPTS, 4, cap, drafter=DRAFTERS[name], verifier=verify_tree)
+        least = Case(what, *pair, PROMPTS, 4, cap, drafter=ENUMERATED[name], verifier=verify_tree)
         if (vocab_size, name) != (3, "repeating_tree"):
             yield least
         yield least.but("a warp", **narrowed)
@@ -144,13 +144,13 @@ def tree_cases(seed: int, longer: int) -> Iterator[Case]:
     for vocab_size in (2, 3):
         model, _ = tiny_gpt_pair(seed, vocab_size)
         heads = Case(f"GPT {seed}, {vocab_size} tokens", model, model, PROMPTS, 4, 4 + longer)
-        heads = heads.but("medusa-tree", drafter=DRAFTERS["medusa-tree"], verifier=verify_tree)
+        heads = heads.but("medusa-tree", drafter=ENUMERATED["medusa-tree"], verifier=verify_tree)
         if vocab_size == 2:
             yield heads
         yield heads.but("a warp", **narrowed)
         yield heads.but("greedy", **greedy)
     short = Case(f"GPT {seed}", *tiny_gpt_pair(seed, 2, max_length=7 + longer), PROMPTS, 4, 9)
-    yield short.but("short context, tree", drafter=DRAFTERS["tree"], verifier=verify_tree)
+    yield short.but("short context, tree", drafter=ENUMERATED["tree"], verifier=verify_tree)
 
 
 def rule_cases(seed: int, longer: int) -> Iterator[Case]:
@@ -163,9 +163,9 @@ def rule_cases(seed: int, longer: int) -> Iterator[Case]:
         yield binary.but(f"{rule.name}, waiting", verifier=rule, eos=(1,), waiting=True)
     block = binary.but("block", verifier=verify_block, k=3, max_new_tokens=4 + longer)
     yield block.but("K 3")
-    yield block.but("stop rule", drafter=DRAFTERS["stopping"])
+    yield block.but("stop rule", drafter=ENUMERATED["stopping"])
     yield wide.but("block", verifier=verify_block)
-    base = replace(gpts, k=4, max_new_tokens=3, drafter=DRAFTERS["repeating_tree"])
+    base = replace(gpts, k=4, max_new_tokens=3, drafter=ENUMERATED["repeating_tree"])
     several = base.but("k-sequential", verifier=verify_k_sequential)
     yield several
     yield several.but("EOS", warp=COOL, eos=(1,))
@@ -181,10 +181,10 @@ def waiting_cases(seed: int, longer: int) -> Iterator[Case]:
     base = Case(f"GPT {seed}", big, small, PROMPTS, 2, 3 + longer, eos=(1,))
     base = base.but("waiting", waiting=True, rows=64)
     yield base
-    yield base.but("tree", drafter=DRAFTERS["tree"], verifier=verify_tree)
+    yield base.but("tree", drafter=ENUMERATED["tree"], verifier=verify_tree)
     for name in ("ngram", *CHAINS, "medusa"):
         target = lives_on(big, name, seed)
-        yield base.but(name, drafter=DRAFTERS[name], target=target, draft=target)
+        yield base.but(name, drafter=ENUMERATED[name], target=target, draft=target)
 
 
 FAMILIES = (length_cases, lookup_cases, self_drafting_cases, tree_cases, rule_cases, waiting_cases)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from minispec.core.warp import Warp
-from minispec.evidence.proof.cases import OTHERS, TREES, Case
+from minispec.drafters.registry import DRAFTERS
+from minispec.evidence.proof.cases import TREE_SHAPES, Case
 from minispec.evidence.proof.distributions import (
     APART,
     Distribution,
@@ -33,7 +34,6 @@ from minispec.native.backend import TORCH, Backend
 
 LARGEST_ERROR = 1e-10  # float64 sums of some thousand products stay far below
 WIDTHS = (1, 2, 3, 4)  # the values of K that are enumerated
-DRAFTERS = ("model", *OTHERS)  # by the names of the command line
 TWO_HEADS = ("drafted 0", "drafted 2", "accepted 0", "accepted 1", "accepted 2")
 
 
@@ -91,7 +91,7 @@ def prove(
     sampled: Callable[[], list[Sampled]],
     tell: Callable[[str], None],
     backends: Sequence[Backend] = (TORCH,),
-    drafters: Sequence[str] = DRAFTERS,
+    drafters: Sequence[str] = tuple(DRAFTERS),
 ) -> Proof:
     """Enumerates cases such as `few_cases` on each backend, counts what came up, and runs sampled tests.
 
@@ -125,7 +125,7 @@ def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]
     return Proved(case.name, found.branches, *errors)
 
 
-def wanted(drafters: Sequence[str] = DRAFTERS) -> list[str]:
+def wanted(drafters: Sequence[str] = tuple(DRAFTERS)) -> list[str]:
     """Lists what must come up in some branch, with drafters by name; else the proof is not one."""
     lengths = [f"{what} {n}" for what in ("drafted", "accepted") for n in range(4)]
     marks = {
@@ -134,7 +134,7 @@ def wanted(drafters: Sequence[str] = DRAFTERS) -> list[str]:
         **{name: [f"{name}: accepted {n}" for n in range(4)] for name in CHAINS},
         "medusa": [f"medusa: {what}" for what in (*TWO_HEADS, APART)],
         "medusa-tree": [f"medusa-tree: accepted {n}" for n in range(3)],
-        "tree": [*(f"{name}: accepted {n}" for name in TREES for n in range(3)), "k-sequential"],
+        "tree": [*(f"{name}: accepted {n}" for name in TREE_SHAPES for n in range(3)), "k-sequential"],
     }
     return [mark for name in drafters for mark in marks[name]]
 

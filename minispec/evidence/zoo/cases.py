@@ -12,7 +12,7 @@ import torch
 
 from minispec.core.verify import verify_greedy
 from minispec.core.warp import Warp
-from minispec.evidence.proof.cases import DRAFTERS, Case
+from minispec.evidence.proof.cases import ENUMERATED, Case
 from minispec.evidence.proof.models import TableModel, early_exit, table_pair, tiny_gpt_pair
 from minispec.verifiers.block import verify_block
 from minispec.verifiers.coupled import verify_coupled
@@ -55,8 +55,8 @@ def two_ids(seed: int) -> Sequence[Case]:
         two.but("context 5, two rows", target=long[0], draft=long[1], prompts=RAGGED),
         wider.but("greedy", warp=COLD, draft_warp=Warp(), verifier=verify_greedy),
         wider.but("block", verifier=verify_block),
-        wider.but("stop rule", drafter=DRAFTERS["stopping"]),
-        replace(wider, name="V 2, K up to 2, cap 3, automatic K", drafter=DRAFTERS["automatic"], rows=1),
+        wider.but("stop rule", drafter=ENUMERATED["stopping"]),
+        replace(wider, name="V 2, K up to 2, cap 3, automatic K", drafter=ENUMERATED["automatic"], rows=1),
     )
 
 
@@ -113,7 +113,7 @@ def look_ups(seed: int) -> Sequence[Case]:
     """Returns cases in which the draft is looked up in the text."""
     one = Case("V 2, K 1, cap 2", *table_pair(2, seed), ((0, 1, 0),), 1, 2)
     two = replace(one, name="V 2, K 2, cap 3", k=2, max_new_tokens=3)
-    return one.but("n-gram", drafter=DRAFTERS["ngram"]), two.but("suffix", drafter=DRAFTERS["suffix"])
+    return one.but("n-gram", drafter=ENUMERATED["ngram"]), two.but("suffix", drafter=ENUMERATED["suffix"])
 
 
 def waiting(seed: int) -> Sequence[Case]:
@@ -130,10 +130,10 @@ def on_the_target(seed: int) -> Sequence[Case]:
     longer = Case("GPT, V 2, K 2, cap 4", model, model, ONE, 2, 4)
     two = replace(longer, name="GPT, V 2, K 2, cap 3, two rows", max_new_tokens=3, prompts=RAGGED)
     return (
-        Case("GPT, V 2, K 1, cap 3, exit", early, early, ONE, 1, 3, drafter=DRAFTERS["exit"]),
-        two.but("medusa", drafter=DRAFTERS["medusa"]),
-        longer.but("eagle", drafter=DRAFTERS["eagle"]),
-        longer.but("parallel", drafter=DRAFTERS["parallel"]),
+        Case("GPT, V 2, K 1, cap 3, exit", early, early, ONE, 1, 3, drafter=ENUMERATED["exit"]),
+        two.but("medusa", drafter=ENUMERATED["medusa"]),
+        longer.but("eagle", drafter=ENUMERATED["eagle"]),
+        longer.but("parallel", drafter=ENUMERATED["parallel"]),
     )
 
 
@@ -141,5 +141,5 @@ def trees(seed: int) -> Sequence[Case]:
     """Returns cases of trees with two branches."""
     wide = Case("GPT, V 3, K 1, cap 2", *tiny_gpt_pair(seed, vocab_size=3), ((1,),), 1, 2)
     deep = Case("GPT, V 2, K 2, cap 3", *tiny_gpt_pair(seed, vocab_size=2), ((1,),), 2, 3)
-    drafter = DRAFTERS["two_branches"]
+    drafter = ENUMERATED["two_branches"]
     return tuple(case.but("tree", drafter=drafter, verifier=verify_tree) for case in (wide, deep))

@@ -8,13 +8,14 @@ import torch
 
 from minispec import ModelDrafter, load_pair, record
 from minispec.core.records import Draft, Round, Verdict
+from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench import drafters
 from minispec.evidence.bench.drafters import benches, bytes_held, made_of, predict, seconds_of_round
 from minispec.evidence.bench.interleaved import Run, Setting, by_position, positions_of
 from minispec.evidence.bench.section import BenchRun
 from minispec.io.trace import Statistics
 from minispec.native.backend import on_backend
-from minispec.native.drafters import DRAFTERS
+from minispec.native.drafters import make_drafter
 
 NO_STATES = torch.zeros(1, 0, 16)
 
@@ -95,11 +96,11 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
     traces = []
     try:
         models = on_backend(pair, backend)
-        target, drafter = DRAFTERS[name].make(pair, models, 3)
+        target, drafter = make_drafter(DRAFTERS[name], pair, models, 3)
     except ValueError as error:
         pytest.skip(str(error))
     monkeypatch.setattr(drafters, "record", lambda *a, **how: traces.append(record(*a, **how)) or traces[-1])
-    rule = DRAFTERS[name].verifier("rejection", models.backend)
+    rule = models.backend.verifier("rejection", DRAFTERS[name].proposes_trees)
     setting = Setting(
         replace(drafters.judging(models, {"rejection": rule}), target=target),
         3,
@@ -164,7 +165,7 @@ def test_what_a_drafter_keeps_is_counted_once_and_without_weights(pair):
     assert drafter.cache.bytes <= bytes_held(drafter) < drafter.cache.bytes + 2000
     state = torch.zeros(7, dtype=torch.float64)
     assert bytes_held([state, state]) - bytes_held([]) == 56 + 16  # and two places in the list
-    looked = DRAFTERS["ngram"].make(pair, on_backend(pair, "torch"))[1]
+    looked = make_drafter(DRAFTERS["ngram"], pair, on_backend(pair, "torch"))[1]
     sizes = []
     for prompt in ([1, 2], [*range(60)]):
         looked.start([prompt], NO_STATES)

@@ -3,12 +3,14 @@
 import pytest
 import torch
 
-from minispec import SeededRng, Warp, speculate, verify_rejection
+from minispec import SeededRng, Warp, speculate
+from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import on_backend
-from minispec.native.drafters import DRAFTERS
+from minispec.native.drafters import make_drafter
+from minispec.verifiers.registry import verifier_for
 
 pytestmark = pytest.mark.evidence  # of the same bugs `test_zoo` sees that drafts differ
 # A bug, the drafter that has it, and how many tokens a call it loses at least. What predicted features cost a
@@ -31,8 +33,8 @@ def pair():
 
 def tokens_a_call(pair, name):
     """Returns what three sampled texts yield."""
-    target, drafter = DRAFTERS[name].make(pair, on_backend(pair, "torch"), 4)
-    verifier = DRAFTERS[name].rule("rejection", verify_rejection)
+    target, drafter = make_drafter(DRAFTERS[name], pair, on_backend(pair, "torch"), 4)
+    verifier = verifier_for("rejection", DRAFTERS[name].proposes_trees)
     settings = {"k": 4, "verifier": verifier, "max_new_tokens": 60, "warp": Warp(), "rng": SeededRng(0)}
     tokens = calls = 0
     for r in speculate(target, drafter, pair.info["prompts"][:3], **settings):

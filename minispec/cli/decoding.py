@@ -14,7 +14,7 @@ from minispec.core.draft import Drafter
 from minispec.core.loop import generate
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
-from minispec.drafters.adaptive import MOST, PRIOR, AdaptiveDrafter, RunningAcceptance
+from minispec.drafters.adaptive import LARGEST_K, PRIOR, AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
 from minispec.drafters.entry import DrafterEntry
 from minispec.drafters.registry import DRAFTERS, MODEL
@@ -42,7 +42,7 @@ def loss(verifier: str, temperature: float) -> str | None:
 def read_k(k: str) -> int:
     """Returns K, or the largest K to choose from for an automatic one."""
     if k == AUTO:
-        return MOST
+        return LARGEST_K
     try:
         most = int(k)
     except ValueError:
@@ -65,7 +65,7 @@ def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> Adapti
 
     Before the first round the recorded acceptance of the pair, which `info` describes, counts.
     """
-    acceptance = RunningAcceptance(min(MOST, costs.most), prior=recorded_acceptance(info))
+    acceptance = RunningAcceptance(min(LARGEST_K, costs.most), prior=recorded_acceptance(info))
     return AdaptiveDrafter(drafter, costs, acceptance=acceptance)
 
 

@@ -55,8 +55,8 @@ def requests_of(
         raise ValueError("there is no prompt; give at least one")
     ends = end_ids(eos, vocab_size)
     requests = []
-    for i, given in enumerate(prompts):
-        request = given
+    for i, entry in enumerate(prompts):
+        request = entry
         if not isinstance(request, Request):
             if max_new_tokens is None:
                 raise ValueError("max_new_tokens is missing: give it, or a Request for each prompt")
@@ -89,9 +89,9 @@ def end_ids(eos: Eos, vocab_size: int) -> frozenset[int]:
     Raises:
         ValueError: if something is no integer, or no id of the vocabulary.
     """
-    given = eos.tolist() if isinstance(eos, Tensor) else eos
-    each = given if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
-    ids = [] if given is None else list(each)
+    value = eos.tolist() if isinstance(eos, Tensor) else eos
+    values = value if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
+    ids = [] if value is None else list(values)
     for token in ids:
         number = not isinstance(token, bool) and isinstance(token, SupportsIndex)
         if not number or not 0 <= index(token) < vocab_size:
@@ -126,15 +126,15 @@ class Row:
 
     def append(self, tokens: Sequence[int]) -> tuple[int, ...]:
         """Appends tokens up to the first end-of-sequence or its budget; returns those that it has kept."""
-        kept: list[int] = []
+        emitted: list[int] = []
         for token in tokens[: self.budget]:
-            kept.append(token)
+            emitted.append(token)
             if token in self._eos:
                 self.finish = "eos"
                 break
-        self.tokens += kept
+        self.tokens += emitted
         self._finish_if_full()
-        return tuple(kept)
+        return tuple(emitted)
 
     def _finish_if_full(self) -> None:
         # End-of-sequence as the very last token that fits is an end, not a cut.
@@ -206,6 +206,6 @@ class Batch:
         drafted = draft.tokens.tolist()
         token = verdict.token.tolist()
         return tuple(
-            row.append([*(drafted[b][i] for i in kept), token[b]])
-            for b, (row, kept) in enumerate(zip(self.rows, verdict.kept(), strict=True))
+            row.append([*(drafted[b][i] for i in indices), token[b]])
+            for b, (row, indices) in enumerate(zip(self.rows, verdict.kept(), strict=True))
         )

@@ -96,11 +96,13 @@ class KVCache:
         positions = torch.tensor(self._lengths, device=device)[:, None] + torch.arange(new, device=device)
         row, column = (positions < self.capacity).nonzero(as_tuple=True)
         self._slots = (row, column, positions[row, column])
-        hidden = torch.arange(end, device=device) > positions[:, :, None]  # [B, n, end]
+        invisible = torch.arange(end, device=device) > positions[:, :, None]  # [B, n, end]
         if mask is not None:
-            masked = positions[:, -1:] + torch.arange(1 - mask.shape[2], 1, device=device)  # [B, w]
-            hidden = pad(hidden, (0, new)).scatter(2, masked.clamp(min=0)[:, None].expand_as(mask), ~mask)
-        return positions.clamp(max=self.capacity - 1), minus_infinity(hidden[:, None, :, :end], dtype)
+            columns = positions[:, -1:] + torch.arange(1 - mask.shape[2], 1, device=device)  # [B, w]
+            invisible = pad(invisible, (0, new)).scatter(
+                2, columns.clamp(min=0)[:, None].expand_as(mask), ~mask
+            )
+        return positions.clamp(max=self.capacity - 1), minus_infinity(invisible[:, None, :, :end], dtype)
 
     def reserve(self, end: int) -> None:
         """Takes memory for `end` tokens a row; twice as much as before at least, so that copying is rare.
@@ -108,10 +110,10 @@ class KVCache:
         Raises:
             ValueError: if there is not so much.
         """
-        held = self._keys.shape[3]
-        if end <= held:
+        allocated = self._keys.shape[3]
+        if end <= allocated:
             return
-        slots = min(max(2 * held, -(-end // STEP) * STEP), self.capacity)
+        slots = min(max(2 * allocated, -(-end // STEP) * STEP), self.capacity)
         try:
             self._keys = grown(self._keys, slots)
             self._values = grown(self._values, slots)
@@ -153,13 +155,13 @@ class KVCache:
         Raises:
             ValueError: if a length is negative or more than the row holds.
         """
-        wanted = [int(n) for n in lengths]
-        if len(wanted) != self.rows:
-            raise ValueError(f"truncate needs {self.rows} lengths, one per row, not {len(wanted)}")
-        for row, (old, new) in enumerate(zip(self._lengths, wanted, strict=True)):
+        new_lengths = [int(n) for n in lengths]
+        if len(new_lengths) != self.rows:
+            raise ValueError(f"truncate needs {self.rows} lengths, one per row, not {len(new_lengths)}")
+        for row, (old, new) in enumerate(zip(self._lengths, new_lengths, strict=True)):
             if not 0 <= new <= old:
                 raise ValueError(f"row {row} holds {old} tokens and cannot be truncated to {new}")
-        self._lengths = wanted
+        self._lengths = new_lengths
 
     def place(self, row: int, other: "KVCache", source: int) -> None:
         """Takes over, into one row, what another cache of the same model holds in its row `source`."""
@@ -184,23 +186,27 @@ class KVCache:
             if list(slots) != sorted(set(slots) & set(range(length))):
                 raise ValueError(f"row {row}: the slots to keep must ascend from 0 to at most {length - 1}")
         for row, slots in enumerate(indices):
-            stay = sum(to == slot for to, slot in enumerate(slots))  # once one moves, so do all after it
-            moved = list(slots[stay:])
+            unmoved = sum(
+                position == slot for position, slot in enumerate(slots)
+            )  # once one moves, so do all after it
+            moved = list(slots[unmoved:])
             if moved:
-                self._keys[:, row, :, stay : len(slots)] = self._keys[:, row, :, moved]
-                self._values[:, row, :, stay : len(slots)] = self._values[:, row, :, moved]
+                self._keys[:, row, :, unmoved : len(slots)] = self._keys[:, row, :, moved]
+                self._values[:, row, :, unmoved : len(slots)] = self._values[:, row, :, moved]
         self._lengths = [len(slots) for slots in indices]
 
 
-def minus_infinity(hidden: Tensor, dtype: torch.dtype) -> Tensor:
+def minus_infinity(invisible: Tensor, dtype: torch.dtype) -> Tensor:
     """Returns what to add to attention scores: −∞ where a slot is hidden [...], 0 elsewhere."""
-    return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, -torch.inf)
+    return torch.zeros(invisible.shape, dtype=dtype, device=invisible.device).masked_fill_(
+        invisible, -torch.inf
+    )
 
 
 @torch.inference_mode(False)  # made while decoding, it must still serve training
 def grown(stored: Tensor, slots: int) -> Tensor:
     """Returns keys or values [layers, B, kv_heads, held, head_dim] with more slots; the new ones are 0."""
-    layers, rows, kv_heads, held, head_dim = stored.shape
+    layers, rows, kv_heads, allocated, head_dim = stored.shape
     larger = stored.new_zeros(layers, rows, kv_heads, slots, head_dim)
-    larger[:, :, :, :held] = stored
+    larger[:, :, :, :allocated] = stored
     return larger

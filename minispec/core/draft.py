@@ -157,7 +157,7 @@ def draw_chain(read: Callable[[Tensor], Tensor], pending: Tensor, k: int, warp: 
 
 def lags_behind(cache: KVCache, round: Round) -> bool:
     """Whether some row of a cache lacks a token that was committed in a round."""
-    return any(n < wanted for n, wanted in zip(cache.row_lengths, round.lengths, strict=True))
+    return any(held < needed for held, needed in zip(cache.row_lengths, round.lengths, strict=True))
 
 
 def draft_within(
@@ -179,9 +179,11 @@ def draft_within(
     check_fits(draft, pending, width, drafter.vocab_size)
     if draft.k <= min(plan.budgets):
         return draft
-    within = (draft.depths.cpu() <= torch.tensor(plan.budgets)[:, None]).sum(-1)  # tokens come level by level
+    within_budget = (draft.depths.cpu() <= torch.tensor(plan.budgets)[:, None]).sum(
+        -1
+    )  # tokens come level by level
     space = max_length - torch.tensor(plan.starts)  # a tree has more tokens than levels, and all must fit
-    return draft.cut(torch.minimum(within, space))
+    return draft.cut(torch.minimum(within_budget, space))
 
 
 def check_fits(draft: Draft, pending: Tensor, k: int, vocab_size: int) -> None:
@@ -195,9 +197,10 @@ def check_fits(draft: Draft, pending: Tensor, k: int, vocab_size: int) -> None:
     if longest > k:  # the rest may be padding, or siblings
         longest = int(draft.depths.where(draft.mask, 0).max())
     shape = *draft.probs.shape[::2], draft.probs.device
-    wanted = len(pending), vocab_size, pending.device
-    if shape != wanted or longest > k:
-        words = "{} tokens for {} rows over {} ids on {}".format
+    expected = len(pending), vocab_size, pending.device
+    if shape != expected or longest > k:
+        describe = "{} tokens for {} rows over {} ids on {}".format
         raise ValueError(
-            f"the drafter has proposed {words(longest, *shape)}; it was asked for at most {words(k, *wanted)}"
+            f"the drafter has proposed {describe(longest, *shape)}; "
+            f"it was asked for at most {describe(k, *expected)}"
         )

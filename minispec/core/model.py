@@ -238,9 +238,9 @@ class Tree(NamedTuple):
         """Places pending tokens, and trees with these parents [B, K], after rows of these lengths [B]."""
         rows, k = parents.shape
         mask = torch.eye(k + 1, dtype=torch.bool, device=parents.device).repeat(rows, 1, 1)
-        each = torch.arange(rows, device=parents.device)
+        row_indices = torch.arange(rows, device=parents.device)
         for i in range(k):
-            mask[:, i + 1] |= mask[each, parents[:, i]]
+            mask[:, i + 1] |= mask[row_indices, parents[:, i]]
         return Tree(lengths.to(parents.device)[:, None] + mask.sum(-1) - 1, mask)
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 Kind = Literal["correction", "bonus", "draft"]
 Finish = Literal["eos", "cap", "context"]
-UNORDERED = "the parents in a tree must ascend, and come before their children"
-WHOLE: Final = torch.tensor(-1)  # stands for lengths that are all K
+PARENTS_ORDER = "the parents in a tree must ascend, and come before their children"
+ALL_K: Final = torch.tensor(-1)  # stands for lengths that are all K
 TOO_PROBABLE = 1.001  # no probability is as large, however it was rounded
 
 
@@ -37,13 +37,13 @@ class Draft:
 
     tokens: Tensor
     probs: Tensor
-    lengths: Tensor = WHOLE
+    lengths: Tensor = ALL_K
     parents: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.tokens.dim() != 2:
             raise ValueError(f"tokens must be [B, K], not {list(self.tokens.shape)}")
-        if self.lengths is WHOLE:
+        if self.lengths is ALL_K:
             object.__setattr__(self, "lengths", torch.full((len(self.tokens),), self.k))
         self.check()
 
@@ -65,7 +65,7 @@ class Draft:
         if self.parents is not None and self.parents.dtype != torch.long:
             raise ValueError(f"parents must be int64, not {self.parents.dtype}")
         if self.parents is not None and not are_parents(self.parents):
-            raise ValueError(UNORDERED)
+            raise ValueError(PARENTS_ORDER)
         if self.tokens.numel() > 0:
             check_tokens(self.tokens, self.probs, None if min(lengths) == k else self.mask)
 
@@ -120,22 +120,22 @@ def check_tokens(tokens: Tensor, probs: Tensor, mask: Tensor | None) -> None:
     lowest, highest = tokens.aminmax()
     if lowest < 0 or highest >= probs.shape[2]:
         raise ValueError(f"a drafted token is outside the vocabulary, 0 to {probs.shape[2] - 1}")
-    drawn = probs.gather(2, tokens[..., None])[..., 0]  # [B, K], q of each token
+    token_probs = probs.gather(2, tokens[..., None])[..., 0]  # [B, K], q of each token
     if mask is not None:
-        drawn = drawn.where(mask, 1)
-    least, most = drawn.aminmax()
-    if not bool((least > 0) & (most < TOO_PROBABLE)):  # NaN is not, either
-        row, i = (~((drawn > 0) & (drawn < TOO_PROBABLE))).nonzero()[0].tolist()
+        token_probs = token_probs.where(mask, 1)
+    smallest, largest = token_probs.aminmax()
+    if not bool((smallest > 0) & (largest < TOO_PROBABLE)):  # NaN is not, either
+        row, i = (~((token_probs > 0) & (token_probs < TOO_PROBABLE))).nonzero()[0].tolist()
         raise ValueError(
-            f"row {row}: drafted token {i} has probability {float(drawn[row, i]):g} in the distribution "
-            f"that it should have been drawn from"
+            f"row {row}: drafted token {i} has probability {float(token_probs[row, i]):g} in the "
+            f"distribution that it should have been drawn from"
         )
 
 
 def are_parents(parents: Tensor) -> bool:
     """Whether these are the parents of a tree whose tokens come level by level: [B, K]."""
-    before = parents <= torch.arange(parents.shape[1], device=parents.device)
-    return bool(before.all() and (parents >= 0).all() and (parents.diff(dim=1) >= 0).all())
+    come_before = parents <= torch.arange(parents.shape[1], device=parents.device)
+    return bool(come_before.all() and (parents >= 0).all() and (parents.diff(dim=1) >= 0).all())
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Verdict:
         """Which drafted tokens each row keeps, in their order."""
         if self.path is None:
             return [list(range(accepted)) for accepted in self.accepted.tolist()]
-        return [[i for i, on in enumerate(row) if on] for row in self.path.tolist()]
+        return [[i for i, accepted in enumerate(row) if accepted] for row in self.path.tolist()]
 
 
 @dataclass(frozen=True)

@@ -159,37 +159,37 @@ class SeededRng:
         """
         check_one_a_row(probs)
         live = None if place is None else place.live
-        undecided = (probs > 0) & (probs < CERTAIN)
+        uncertain = (probs > 0) & (probs < CERTAIN)
         if live is not None:
-            undecided = undecided & live
+            uncertain = uncertain & live
         # Uniforms lie in [0, 1): a probability of 0 is never met, one of 1 always.
-        yes = self._uniforms(undecided) < probs
-        return yes if live is None else yes & live
+        outcome = self._uniforms(uncertain) < probs
+        return outcome if live is None else outcome & live
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Draws ids by inverting the cumulative sum: probs [B, V] -> [B] ids (see `Rng`)."""
         live = None if place is None else place.live
         cumulative = probs.double().cumsum(-1)  # [B, V]
         total = cumulative[:, -1:]
-        undecided = (probs > 0).sum(-1) > 1
+        uncertain = (probs > 0).sum(-1) > 1
         if live is not None:
-            undecided = undecided & live
+            uncertain = uncertain & live
         # The first id whose cumulative sum exceeds the threshold. An id of probability 0 adds nothing
         # to the sum, so it is never first; the threshold stays below the total, so some id always is.
         threshold = torch.minimum(
-            self._uniforms(undecided)[:, None] * total, torch.nextafter(total, torch.zeros_like(total))
+            self._uniforms(uncertain)[:, None] * total, torch.nextafter(total, torch.zeros_like(total))
         )
         token = torch.searchsorted(cumulative, threshold, right=True)[:, 0]
         return token if live is None else token * live
 
-    def _uniforms(self, wanted: Tensor) -> Tensor:
+    def _uniforms(self, needed: Tensor) -> Tensor:
         """Returns [B] float64 in [0, 1): a fresh number where wanted, 0 elsewhere."""
-        count = int(wanted.sum())
-        if count == wanted.numel():
-            return self._numbers(count).to(wanted.device)
-        uniform = torch.zeros(wanted.shape, dtype=torch.float64, device=wanted.device)
+        count = int(needed.sum())
+        if count == needed.numel():
+            return self._numbers(count).to(needed.device)
+        uniform = torch.zeros(needed.shape, dtype=torch.float64, device=needed.device)
         if count:
-            uniform[wanted] = self._numbers(count).to(wanted.device)
+            uniform[needed] = self._numbers(count).to(needed.device)
         return uniform
 
     def _numbers(self, count: int) -> Tensor:

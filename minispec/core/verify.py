@@ -103,9 +103,9 @@ def accept_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdi
             break
         token = draft.tokens[:, i, None]  # [B, 1]
         ratio = p[:, i].gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]
-        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), i, testing)
-        accepted = accepted + kept
-        testing = testing & kept & (i + 1 < lengths)
+        accepts = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), i, testing)
+        accepted = accepted + accepts
+        testing = testing & accepts & (i + 1 < lengths)
     dist = next_distribution(p, q, accepted, lengths)
     return Verdict(accepted, rng.categorical(dist, accepted))
 

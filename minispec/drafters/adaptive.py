@@ -24,7 +24,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.chain import TargetDrafter
 from minispec.drafters.costs import Costs
 
-MOST = 16  # the largest K that is tried
+LARGEST_K = 16  # the largest K that is tried
 PRIOR = 0.8  # what acceptance is taken to be before anything is known of it
 RETRY = 16  # at least so many rounds without a draft go by before one token is tried
 PACE = 16  # a width is kept for so many rounds: to choose takes time, and one round tells little
@@ -60,22 +60,22 @@ class RunningAcceptance:
         self._accepted = [0.0] * positions
         self._tested = [0.0] * positions
 
-    def see(self, accepted: Sequence[int], tested: Sequence[int]) -> None:
+    def update(self, accepted: Sequence[int], tested: Sequence[int]) -> None:
         """Takes a round: of each live row how many drafted tokens were kept, and how many were looked at."""
         if not any(tested):
             return  # nothing was drafted: what is known stays as it is
         self._accepted, self._tested = ([n * self._memory for n in x] for x in (self._accepted, self._tested))
-        for kept, looked_at in zip(accepted, tested, strict=True):
-            for i in range(min(looked_at, len(self._tested))):
+        for accepted_tokens, tested_tokens in zip(accepted, tested, strict=True):
+            for i in range(min(tested_tokens, len(self._tested))):
                 self._tested[i] += 1
-                self._accepted[i] += i < kept
+                self._accepted[i] += i < accepted_tokens
 
     def probabilities(self) -> list[float]:
         """Returns the acceptance probability α_j of each position."""
         weight = self._weight
-        shared = (sum(self._accepted) + weight * self._prior) / (sum(self._tested) + weight)
+        pooled = (sum(self._accepted) + weight * self._prior) / (sum(self._tested) + weight)
         counts = zip(self._accepted, self._tested, strict=True)
-        return [(kept + weight * shared) / (tests + weight) for kept, tests in counts]
+        return [(accepted + weight * pooled) / (tested + weight) for accepted, tested in counts]
 
 
 def best_width(costs: Costs, alphas: Sequence[float], rows: int = 1) -> int:
@@ -97,11 +97,13 @@ def rates(costs: Costs, alphas: Sequence[float], rows: int = 1) -> list[float]:
     """
     speeds = []
     tokens = 0.0
-    all_kept = 1.0
+    all_accepted = 1.0
     for width in range(len(alphas) + 1):
-        all_kept *= alphas[width - 1] if width else 1.0
-        tokens += all_kept  # the token at this position, or for width 0 the one that is always emitted
-        catches_up = 1 - (1 - all_kept) ** rows if width else 0.0  # where nothing is drafted, the draft rests
+        all_accepted *= alphas[width - 1] if width else 1.0
+        tokens += all_accepted  # the token at this position, or for width 0 the one that is always emitted
+        catches_up = (
+            1 - (1 - all_accepted) ** rows if width else 0.0
+        )  # where nothing is drafted, the draft rests
         speeds.append(tokens / costs.of_round(width, catches_up))
     return speeds
 
@@ -133,7 +135,7 @@ class AdaptiveDrafter:
         self,
         drafter: Drafter,
         costs: Costs,
-        most: int = MOST,
+        most: int = LARGEST_K,
         acceptance: RunningAcceptance | None = None,
         retry: int | None = None,
         pace: int = PACE,
@@ -217,15 +219,15 @@ class AdaptiveDrafter:
 
     def _learn(self, round: Round) -> None:
         """Counts what was tested, or how long nothing was."""
-        kept = round.verdict.accepted.tolist()
+        accepted = round.verdict.accepted.tolist()
         drafted = round.draft.lengths.tolist()
-        live = [row for row, on in enumerate(round.live) if on]
-        tested = [min(kept[row] + 1, drafted[row]) for row in live]
-        self._acceptance.see([kept[row] for row in live], tested)
+        live = [row for row, is_live in enumerate(round.live) if is_live]
+        tested = [min(accepted[row] + 1, drafted[row]) for row in live]
+        self._acceptance.update([accepted[row] for row in live], tested)
         if not any(tested):
             self._idle += 1
         else:  # after a try that was accepted comes another at once: so it shows soon that drafting pays
-            self._idle = self._retry if all(kept[row] for row in live if drafted[row]) else 0
+            self._idle = self._retry if all(accepted[row] for row in live if drafted[row]) else 0
 
     def _choose(self, rows: int) -> int:
         best = best_width(self._costs, self._acceptance.probabilities()[: self._most], rows)

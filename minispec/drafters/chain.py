@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.model import LanguageModel
-from minispec.core.records import UNORDERED, Draft, are_parents
+from minispec.core.records import PARENTS_ORDER, Draft, are_parents
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 
@@ -41,7 +41,7 @@ def checked_parents(parents: Sequence[int], max_length: int) -> list[int]:
     if len(parents) >= max_length:
         raise ValueError(f"a tree of {len(parents)} tokens does not fit a context of {max_length}")
     if not are_parents(torch.tensor([parents], dtype=torch.long)):
-        raise ValueError(UNORDERED)
+        raise ValueError(PARENTS_ORDER)
     return list(parents)
 
 

@@ -112,16 +112,16 @@ class ParallelDrafter(ModelDrafter):
         pending = pending.to(self.model.device)
         states = self.model.with_masks(pending[:, None], self.cache, k - 1)  # [B, k, D]
         self.cache.truncate([n + 1 for n in held])  # the pending token stays, the masks go
-        places = iter(states.unbind(1))
+        positions = iter(states.unbind(1))
 
         def read(token: Tensor) -> Tensor:
-            return self.model.after(next(places), token)
+            return self.model.after(next(positions), token)
 
         return draw_chain(read, pending, k, self.warp or warp, rng)
 
     def catch_up(self, round: Round) -> None:
         """Reads the accepted tokens, where masks stood; all rows read as many, and `commit` forgets some."""
-        missing = [want - have for want, have in zip(round.lengths, self.cache.row_lengths, strict=True)]
+        missing = [needed - held for needed, held in zip(round.lengths, self.cache.row_lengths, strict=True)]
         if max(missing) > 0:
             unread = round.draft.tokens if round.draft.k else round.pending[:, None]
             self.model.hidden(unread[:, : max(missing)].to(self.model.device), self.cache)

@@ -43,24 +43,26 @@ class StoppingDrafter(ModelDrafter):
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses up to k tokens a row after the pending ones [B]; lengths [B]: where each has stopped."""
         warp = self.warp or warp
-        reach = [float(budget > 0) for budget in rng.plan.budgets]  # the probability that all are accepted
-        lengths = [0] * len(reach)
+        all_accepted = [
+            float(budget > 0) for budget in rng.plan.budgets
+        ]  # the probability that all are accepted
+        lengths = [0] * len(all_accepted)
         token = pending
         tokens = []
         dists = []
         for i in range(k):
-            going = [prob > 0 and prob >= self.least for prob in reach]
-            if not any(going):
+            drafting = [prob > 0 and prob >= self.least for prob in all_accepted]
+            if not any(drafting):
                 break
             logits = self.model.head(self.model.hidden(token[:, None], self.cache))[:, -1]  # [B, V]
             dist = warp(logits)
-            token = rng.categorical(dist, i, torch.tensor(going, device=dist.device))
+            token = rng.categorical(dist, i, torch.tensor(drafting, device=dist.device))
             tokens.append(token)
             dists.append(dist)
-            sure = torch.softmax(logits, dim=-1).gather(1, token[:, None])[:, 0].tolist()
-            for row in range(len(reach)):
-                if going[row]:  # the token stays, whatever comes of the next question
-                    reach[row] *= sure[row]
+            token_probs = torch.softmax(logits, dim=-1).gather(1, token[:, None])[:, 0].tolist()
+            for row in range(len(all_accepted)):
+                if drafting[row]:  # the token stays, whatever comes of the next question
+                    all_accepted[row] *= token_probs[row]
                     lengths[row] += 1
         if not tokens:
             return Draft.empty(len(pending), self.vocab_size, pending.device)

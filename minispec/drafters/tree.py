@@ -60,8 +60,8 @@ def greedy_drafting(candidates: int) -> Choice:
         for _ in range(candidates - 1):
             top = top | (most_probable(q, logits, top) > 0)
         first = ~chosen.any(-1, keepdim=True)
-        then = most_probable(q, logits, chosen)
-        return torch.where(first, without_replacement(q, logits, top), then)
+        later = most_probable(q, logits, chosen)
+        return torch.where(first, without_replacement(q, logits, top), later)
 
     return choice
 
@@ -90,13 +90,13 @@ def grow(rates: Sequence[Sequence[float]], nodes: int) -> tuple[list[int], list[
     heap: list[tuple[float, int, tuple[int, ...], float]] = [(-rates[0][0], 0, (0,), 1.0)]
     paths: list[tuple[int, ...]] = []
     while heap and len(paths) < nodes:
-        prob, _, path, before = heappop(heap)
+        prob, _, path, parent_prob = heappop(heap)
         paths.append(path)
         depth = len(path)
         rank = path[-1]
         if rank + 1 < len(rates[depth - 1]):
-            again = -before * rates[depth - 1][rank + 1]
-            heappush(heap, (again, 2 * len(paths), (*path[:-1], rank + 1), before))
+            sibling = -parent_prob * rates[depth - 1][rank + 1]
+            heappush(heap, (sibling, 2 * len(paths), (*path[:-1], rank + 1), parent_prob))
         if depth < len(rates):
             heappush(heap, (prob * rates[depth][0], 2 * len(paths) + 1, (*path, 0), -prob))
     paths.sort(key=lambda path: (len(path), path))
@@ -158,8 +158,8 @@ class TreeDrafter(ModelDrafter):
         slots = []
         for row, path in enumerate(round.verdict.kept()):
             before = round.lengths[row] - len(round.emitted[row])
-            stay = [0, *(i + 1 for i in path)]
-            slots.append([*range(before), *(before + n for n, i in enumerate(self._read) if i in stay)])
+            accepted = [0, *(i + 1 for i in path)]
+            slots.append([*range(before), *(before + n for n, i in enumerate(self._read) if i in accepted)])
         self.cache.gather(slots)
         self._read = []
         if lags_behind(self.cache, round):

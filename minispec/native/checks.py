@@ -15,11 +15,11 @@ from torch import Tensor
 
 LARGEST = 2**63 - 1  # what the library can count to
 NO_MEMORY = -3  # what a function of the library returns where the system refuses it memory
-REFUSED = "there is not enough memory for this call of the native backend; try fewer tokens or rows"
+OUT_OF_MEMORY = "there is not enough memory for this call of the native backend; try fewer tokens or rows"
 
 
 def checked(
-    name: str, given: Tensor, shape: Sequence[int | None] | None, dtype: torch.dtype | None = None
+    name: str, tensor: Tensor, shape: Sequence[int | None] | None, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Returns a tensor as the library reads it: on the CPU, without gaps; else TypeError or ValueError.
 
@@ -27,28 +27,28 @@ def checked(
     all if it is None. Without a type any floating one will do, with at least one number a row, and float64 is
     returned for those that the library does not know.
     """
-    if not isinstance(given, Tensor):
-        raise TypeError(f"{name} must be a tensor, not {type(given).__name__}")
-    if given.dtype is not dtype and (dtype is not None or not given.is_floating_point()):
-        raise TypeError(f"{name} must be of {dtype or 'a floating type'}, not {given.dtype}")
-    if given.layout is not torch.strided or not given.is_cpu:
-        raise ValueError(f"{name} must lie on the CPU: it is of {given.layout}, on {given.device}")
-    sizes = given.shape
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name} must be a tensor, not {type(tensor).__name__}")
+    if tensor.dtype is not dtype and (dtype is not None or not tensor.is_floating_point()):
+        raise TypeError(f"{name} must be of {dtype or 'a floating type'}, not {tensor.dtype}")
+    if tensor.layout is not torch.strided or not tensor.is_cpu:
+        raise ValueError(f"{name} must lie on the CPU: it is of {tensor.layout}, on {tensor.device}")
+    sizes = tensor.shape
     if dtype is None and not (sizes and sizes[-1]):
         raise ValueError(f"{name} must have at least one number a row, not {list(sizes)}")
     if shape is not None and not fits(sizes, shape):
-        wanted = ", ".join("any" if size is None else str(size) for size in shape)
-        raise ValueError(f"{name} must be [{wanted}], not {list(sizes)}")
-    known = dtype is not None or given.dtype in (torch.float32, torch.float64)
-    return (given if known else given.double()).contiguous()
+        expected = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} must be [{expected}], not {list(sizes)}")
+    computable = dtype is not None or tensor.dtype in (torch.float32, torch.float64)
+    return (tensor if computable else tensor.double()).contiguous()
 
 
 def fits(sizes: Sequence[int], shape: Sequence[int | None]) -> bool:
     """Whether sizes are those of a shape, in which None stands for any."""
     if len(sizes) != len(shape):
         return False
-    for n, wanted in zip(sizes, shape, strict=True):  # a loop: this is asked many times a round
-        if wanted is not None and wanted != n:
+    for n, expected in zip(sizes, shape, strict=True):  # a loop: this is asked many times a round
+        if expected is not None and expected != n:
             return False
     return True
 
@@ -88,14 +88,14 @@ def check_budgets(budgets: Sequence[int], rows: int) -> Sequence[int]:
 def check_memory(size: int, what: str) -> None:
     """Raises ValueError if something takes more bytes than the machine has: the process would be ended."""
     if size > machine_memory():
-        has = machine_memory() // 2**30
-        raise ValueError(f"{what} would take {size // 2**30:,} GiB; this machine has {has:,} GiB")
+        gibibytes = machine_memory() // 2**30
+        raise ValueError(f"{what} would take {size // 2**30:,} GiB; this machine has {gibibytes:,} GiB")
 
 
 def granted(result: Any, *_: Any) -> Any:
     """Returns the result of a function of the library; raises MemoryError if memory was refused."""
     if result is None or result == NO_MEMORY:
-        raise MemoryError(REFUSED)
+        raise MemoryError(OUT_OF_MEMORY)
     return result
 
 
@@ -104,7 +104,7 @@ def space_for(*sizes: int, dtype: torch.dtype) -> Tensor:
     try:
         return torch.empty(sizes, dtype=dtype, device="cpu")  # whatever the default device is
     except RuntimeError as error:
-        raise MemoryError(REFUSED) from error
+        raise MemoryError(OUT_OF_MEMORY) from error
 
 
 @contextmanager
@@ -115,11 +115,11 @@ def memory_errors() -> Iterator[None]:
     except MemoryError as error:
         if str(error):  # Python's has no line
             raise
-        raise MemoryError(REFUSED) from error
+        raise MemoryError(OUT_OF_MEMORY) from error
     except RuntimeError as error:
         if "allocate memory" not in str(error):
             raise
-        raise MemoryError(REFUSED) from error
+        raise MemoryError(OUT_OF_MEMORY) from error
 
 
 @cache

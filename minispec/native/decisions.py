@@ -26,8 +26,8 @@ from minispec.native.checks import check_budgets, check_code, check_temperature,
 from minispec.native.library import native_functions
 
 T = TypeVar("T")
-AHEAD = 256  # so many numbers are drawn at once
-MOST = 2**26  # so many are lent at most
+NUMBERS_AHEAD = 256  # so many numbers are drawn at once
+MOST_NUMBERS = 2**26  # so many are lent at most
 
 
 class Lender(ABC):
@@ -70,12 +70,12 @@ class NativeRng(SeededRng, Lender):
 
     def lend(self, count: int) -> Tensor:
         """Returns the numbers that the next decisions will be made by: [count] float64 in [0, 1)."""
-        if not 0 <= index(count) <= MOST:
-            raise ValueError(f"0 to {MOST:,} numbers can be lent at a time, not {count}")
+        if not 0 <= index(count) <= MOST_NUMBERS:
+            raise ValueError(f"0 to {MOST_NUMBERS:,} numbers can be lent at a time, not {count}")
         if self._next + count > self._stream.numel():
             with torch.device("cpu"):  # whatever the default device is
-                more = super()._numbers(max(AHEAD, count))
-            self._stream = torch.cat([self._stream[self._next :], more])
+                drawn = super()._numbers(max(NUMBERS_AHEAD, count))
+            self._stream = torch.cat([self._stream[self._next :], drawn])
             self._next = 0
         first = self._next
         self._next = self._next + count
@@ -91,7 +91,9 @@ class NativeRng(SeededRng, Lender):
         return self.lend(count)
 
 
-def native_categorical(by: Lender, probs: Tensor, place: Place | None, core: Callable[[], Tensor]) -> Tensor:
+def native_categorical(
+    source: Lender, probs: Tensor, place: Place | None, core: Callable[[], Tensor]
+) -> Tensor:
     """Draws ids by inverting the cumulative sum: probs [B, V], distributions up to rounding, -> [B] ids.
 
     `core` draws as the core does (see `Lender`). Raises what `checked` does; ValueError if a row is none.
@@ -108,7 +110,7 @@ def native_categorical(by: Lender, probs: Tensor, place: Place | None, core: Cal
         used = native_functions(dists.dtype).choose(dists.data_ptr(), batch, vocab, *addresses)
         return check_code(used, vocab), token
 
-    return by.decide(batch, native, core)
+    return source.decide(batch, native, core)
 
 
 class NativeWarp(Warp):
@@ -142,7 +144,7 @@ def native_accept_greedy(draft: Draft, target_probs: Tensor, rng: RoundRng) -> V
         TypeError: if something is of a wrong type.
         ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
-    p, tokens, lengths = as_read(draft, target_probs)
+    p, tokens, lengths = checked_inputs(draft, target_probs)
     accepted = torch.empty_like(lengths)  # [B] int64, as they are
     token = torch.empty_like(lengths)
     inputs = p.data_ptr(), tokens.data_ptr(), lengths.data_ptr()
@@ -162,7 +164,7 @@ def native_accept_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -
         TypeError: if something is of a wrong type.
         ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
     """
-    p, tokens, lengths = as_read(draft, target_probs)
+    p, tokens, lengths = checked_inputs(draft, target_probs)
     if not isinstance(rng.source, Lender):
         return accept_rejection(draft, target_probs, rng)
     rows, k = tokens.shape
@@ -184,7 +186,7 @@ def native_accept_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -
     return rng.source.decide(rows * (k + 1), native, lambda: accept_rejection(draft, target_probs, rng))
 
 
-def as_read(draft: Draft, target_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def checked_inputs(draft: Draft, target_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Returns target_probs [B, K+1, V], tokens [B, K] and lengths [B] as the library reads them."""
     if not isinstance(draft, Draft):
         raise TypeError(f"a verifier needs a Draft, not {type(draft).__name__}")

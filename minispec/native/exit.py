@@ -20,7 +20,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitCache
 from minispec.native.checks import space_for
 from minispec.native.drafter import native_draft
-from minispec.native.model import CLOSE, NativeGPT
+from minispec.native.model import TOLERANCE, NativeGPT
 from minispec.native.pack import packed_gain
 
 
@@ -73,8 +73,8 @@ class NativeExitGPT(EarlyExitGPT):
         cache = self.new_cache(len(tokens))
         self.share()
         _, drafted, _ = self.draw(tokens, cache, 1, 1.0, torch.full(tokens.shape, 0.5, dtype=torch.float64))
-        wanted = self.head(self.exit(cache.streams[0][:, :1])).softmax(-1)
-        if not torch.allclose(drafted, wanted, rtol=0, atol=CLOSE):
+        expected = self.head(self.exit(cache.streams[0][:, :1])).softmax(-1)
+        if not torch.allclose(drafted, expected, rtol=0, atol=TOLERANCE):
             raise ValueError("the native backend does not compute what the exit does")
 
     def first_layers(self, tokens: Tensor, cache: ExitCache) -> Tensor:

@@ -27,11 +27,11 @@ from minispec.io.checkpoint import cache_folder
 from minispec.native.checks import granted
 
 SOURCE = Path(__file__).with_name("cpp") / "native.cpp"
-PATIENCE = 900  # seconds for the compiler; the first time, ziglang builds a standard library too
+COMPILE_SECONDS = 900  # seconds for the compiler; the first time, ziglang builds a standard library too
 BUILDING = ".building-"  # how folders of builds that go on begin
-ABANDONED = 3600  # seconds after which such a folder is what an interrupted build has left
+ABANDONED_SECONDS = 3600  # seconds after which such a folder is what an interrupted build has left
 COMPILERS = ("g++", "clang++")
-NAMES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}
+TYPE_NAMES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}
 COMPUTES_IN = {torch.float32: torch.float32, torch.float64: torch.float64, torch.bfloat16: torch.float32}
 INT = ctypes.c_int64
 REAL = ctypes.c_double
@@ -40,12 +40,12 @@ ADDRESS = ctypes.c_void_p
 
 def flags_for(system: str, machine: str) -> tuple[str, ...]:
     """Returns what the compiler is told on a system and a processor, as `platform` names them."""
-    here = "-mcpu=native" if machine.lower() in ("arm64", "aarch64") else "-march=native"
+    this_machine = "-mcpu=native" if machine.lower() in ("arm64", "aarch64") else "-march=native"
     # On Windows all code is independent of its position, and -fPIC is refused.
     independent = () if system == "Windows" else ("-fPIC", "-pthread")
     # For AMD, GCC fuses products with their sums in some tiles and not in others: their bits would differ.
     fused = () if system == "Darwin" else ("--param=avoid-fma-max-bits=0",)
-    return ("-O3", here, *fused, "-std=c++17", "-shared", *independent)
+    return ("-O3", this_machine, *fused, "-std=c++17", "-shared", *independent)
 
 
 FLAGS = flags_for(platform.system(), platform.machine())
@@ -81,8 +81,10 @@ def load_native(
     compiler, the folder cannot be written, or the build fails.
     """
     folder = folder or cache_folder() / "native"
-    recipe = (source or SOURCE, flags or FLAGS)
-    path = find_library(folder, *recipe) or build_library(find_compiler(), folder, *recipe)
+    source_and_flags = (source or SOURCE, flags or FLAGS)
+    path = find_library(folder, *source_and_flags) or build_library(
+        find_compiler(), folder, *source_and_flags
+    )
     return functions_of(path, dtype)
 
 
@@ -93,16 +95,16 @@ def functions_of(path: Path, dtype: torch.dtype) -> SimpleNamespace:
     One that the system refuses memory has changed nothing, and raises MemoryError.
     """
     library = ctypes.CDLL(str(path))
-    tables = (("model", NAMES[dtype], MODEL), ("decisions", NAMES[COMPUTES_IN[dtype]], DECISIONS))
-    found = SimpleNamespace()
+    tables = (("model", TYPE_NAMES[dtype], MODEL), ("decisions", TYPE_NAMES[COMPUTES_IN[dtype]], DECISIONS))
+    native = SimpleNamespace()
     for table, kind, functions in tables:
         addresses = (ADDRESS * len(functions)).in_dll(library, f"{table}_{kind}")
         for address, (name, types) in zip(addresses, functions.items(), strict=True):
             function = ctypes.CFUNCTYPE(*types)(address)
             if types[0] is ADDRESS:  # of the others, who calls them looks at the code: it takes less time
                 function.errcheck = granted
-            setattr(found, name, function)
-    return found
+            setattr(native, name, function)
+    return native
 
 
 @cache
@@ -123,9 +125,9 @@ def why_missing() -> str | None:
 def find_compiler() -> tuple[str, ...]:
     """The command that compiles C++: `CXX`, g++, clang++, or the clang of ziglang; ValueError if none."""
     for name in (os.environ.get("CXX"), *COMPILERS):
-        found = shutil.which(name) if name else None
-        if found:
-            return (found,)
+        path = shutil.which(name) if name else None
+        if path:
+            return (path,)
     if find_spec("ziglang") is not None:
         return (sys.executable, "-m", "ziglang", "c++")
     raise ValueError(
@@ -142,7 +144,7 @@ def find_library(folder: Path, source: Path, flags: Sequence[str]) -> Path | Non
     """
     for path in sorted(folder.glob(f"{key_of(source, flags)}-*.so")):
         try:
-            if is_whole(path):
+            if is_complete(path):
                 ctypes.CDLL(str(path))  # fails where another system has built it, in a folder that both share
                 return path
         except OSError:
@@ -165,17 +167,17 @@ def build_library(compiler: Sequence[str], folder: Path, source: Path, flags: Se
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        sweep(folder)
+        remove_leftovers(folder)
         with tempfile.TemporaryDirectory(dir=folder, prefix=BUILDING) as temporary:
-            made = Path(temporary) / "native.so"
-            command = [*compiler, *flags, "-o", str(made), str(source)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-            if done.returncode:
-                raise OSError((done.stderr.strip() or "the compiler failed").splitlines()[0])
-            if not answers(made):
+            built = Path(temporary) / "native.so"
+            command = [*compiler, *flags, "-o", str(built), str(source)]
+            result = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS)
+            if result.returncode:
+                raise OSError((result.stderr.strip() or "the compiler failed").splitlines()[0])
+            if not works(built):
                 raise OSError(f"{compiler[0]} has made a library that does not work")
-            path = folder / f"{key_of(source, flags)}-{hash_of(made)}.so"
-            os.replace(made, path)
+            path = folder / f"{key_of(source, flags)}-{hash_of(built)}.so"
+            os.replace(built, path)
             return path
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ValueError(
@@ -183,17 +185,17 @@ def build_library(compiler: Sequence[str], folder: Path, source: Path, flags: Se
         ) from error
 
 
-def sweep(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Removes what interrupted builds have left, and damaged libraries."""
     for path in (*folder.glob(f"{BUILDING}*"), *folder.glob("*-*.so")):
         with suppress(OSError):  # another process may have removed it first
-            if path.suffix == ".so" and not is_whole(path):
+            if path.suffix == ".so" and not is_complete(path):
                 path.unlink()
-            elif path.is_dir() and time.time() - path.stat().st_mtime > ABANDONED:
+            elif path.is_dir() and time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-QUESTION = """
+TRIAL = """
 import ctypes, math, sys
 library = ctypes.CDLL(sys.argv[1])
 for name in sys.argv[2:]:
@@ -208,17 +210,20 @@ for table, real in (("decisions_f32", ctypes.c_float), ("decisions_f64", ctypes.
 """
 
 
-def answers(path: Path) -> bool:
+def works(path: Path) -> bool:
     """Whether a new library has all tables and makes a distribution of two logits.
 
     It is asked in a process of its own: one for another processor would end this one.
     """
-    names = [*(f"model_{name}" for name in NAMES.values()), "decisions_f32", "decisions_f64"]
-    command = [sys.executable, "-I", "-c", QUESTION, str(path), *names]
-    return path.is_file() and not subprocess.run(command, capture_output=True, timeout=PATIENCE).returncode
+    names = [*(f"model_{name}" for name in TYPE_NAMES.values()), "decisions_f32", "decisions_f64"]
+    command = [sys.executable, "-I", "-c", TRIAL, str(path), *names]
+    return (
+        path.is_file()
+        and not subprocess.run(command, capture_output=True, timeout=COMPILE_SECONDS).returncode
+    )
 
 
-def is_whole(path: Path) -> bool:
+def is_complete(path: Path) -> bool:
     """Whether a library has the bytes that its name speaks of."""
     return path.is_file() and path.stem.endswith(f"-{hash_of(path)}")
 

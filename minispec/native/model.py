@@ -35,11 +35,11 @@ from minispec.native.library import COMPUTES_IN, load_native
 from minispec.native.pack import hand_over, packed_weights
 
 MOST_THREADS = 62  # that `Team` in threads.h can count
-WORTH = 250_000  # a forward is worth one more thread for so many weights
-CLOSE = 1e-3  # logits may differ from those of the torch backend by rounding
-OUTSIDE = "there is a token id outside 0 to {}"
+WEIGHTS_PER_THREAD = 250_000  # a forward is worth one more thread for so many weights
+TOLERANCE = 1e-3  # logits may differ from those of the torch backend by rounding
+BAD_TOKEN = "there is a token id outside 0 to {}"
 Part = tuple[int | None, Tensor | None]  # an exit by its address, and streams [B, n, D] after its layers
-WHOLE: Part = (None, None)  # of a forward
+ALL_LAYERS: Part = (None, None)  # of a forward
 
 
 class NativeGPT:
@@ -96,8 +96,10 @@ class NativeGPT:
         weakref.finalize(self, self._native.free, self._handle).atexit = False
         self.cache_numbers = self._native.cache(self._handle)
         c = self.config  # what a forward takes for a token, in bytes: its vectors, scores and logits, about
-        wide = 3 * c.width + 2 * c.heads * c.head_dim + 2 * c.ffn + c.heads * c.max_length + 3 * c.vocab_size
-        self._each = self.dtype.itemsize * wide
+        numbers = (
+            3 * c.width + 2 * c.heads * c.head_dim + 2 * c.ffn + c.heads * c.max_length + 3 * c.vocab_size
+        )
+        self._bytes_per_token = self.dtype.itemsize * numbers
         with memory_errors(), torch.device("cpu"):
             self.check(model)
 
@@ -136,7 +138,7 @@ class NativeGPT:
         states = checked("hidden", hidden, (None, None, self.hidden_size), self.dtype)
         rows, new, _ = states.shape
         logits = space_for(rows, new, self.vocab_size, dtype=self.dtype)
-        inputs = self._sharing(), states.data_ptr(), rows * new
+        inputs = self._threads_now(), states.data_ptr(), rows * new
         granted(self._native.head(self._handle, *inputs, logits.data_ptr()))
         return logits
 
@@ -157,7 +159,7 @@ class NativeGPT:
         numbers: Tensor,
         budgets: Sequence[int] | None = None,
         *,
-        part: Part = WHOLE,
+        part: Part = ALL_LAYERS,
     ) -> tuple[Tensor, Tensor, int]:
         """Reads a token in each row and draws the next, and so on, K times.
 
@@ -199,17 +201,17 @@ class NativeGPT:
         needed = rows * k
         if temperature > 0 and len(numbers) < needed:
             raise ValueError(f"{needed} numbers are needed, not {len(numbers)}")
-        decided = [k] * rows if budgets is None else check_budgets(budgets, rows)
+        limits = [k] * rows if budgets is None else check_budgets(budgets, rows)
         ids = space_for(rows, k, dtype=torch.long)
         probs = space_for(rows, k, self.vocab_size, dtype=self.dtype)
         # One array is made sooner than three.
-        lists = (ctypes.c_int64 * (3 * rows))(*pending, *before, *decided)
-        first = ctypes.addressof(lists)
+        integers = (ctypes.c_int64 * (3 * rows))(*pending, *before, *limits)
+        first = ctypes.addressof(integers)
         size = 8 * rows
         inputs = first + 2 * size, numbers.data_ptr(), cache.address
         sizes = first, rows, first + size, k, temperature
         outputs = probs.data_ptr(), ids.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
-        used: int = self._native.draft(self._handle, self._sharing(), *sizes, *inputs, *outputs)
+        used: int = self._native.draft(self._handle, self._threads_now(), *sizes, *inputs, *outputs)
         if granted(used) < 0:
             raise ValueError(self._refusal(used, pending))
         cache.extend(new)
@@ -226,15 +228,15 @@ class NativeGPT:
         if model.dtype != self.dtype:
             model = copy.deepcopy(model).to(self.dtype)
         # A damaged model gives NaN; that is for the warp to report.
-        logits, wanted = (x.where(x.isfinite(), torch.nan) for x in (logits, model(text)))
-        if not torch.allclose(logits, wanted, rtol=0, atol=CLOSE, equal_nan=True):
-            off = float((logits - wanted).abs().max())
+        logits, expected = (x.where(x.isfinite(), torch.nan) for x in (logits, model(text)))
+        if not torch.allclose(logits, expected, rtol=0, atol=TOLERANCE, equal_nan=True):
+            difference = float((logits - expected).abs().max())
             raise ValueError(
-                f"the native backend does not compute what the model does: logits differ by {off:.1e}"
+                f"the native backend does not compute what the model does: logits differ by {difference:.1e}"
             )
 
     def read(
-        self, run: Callable[..., int], tokens: Tensor, cache: KVCache | None, part: Part = WHOLE
+        self, function: Callable[..., int], tokens: Tensor, cache: KVCache | None, part: Part = ALL_LAYERS
     ) -> Tensor:
         """Has a function of the library read tokens [B, n], and extends the cache: [B, n, D] (see `hidden`).
 
@@ -244,24 +246,30 @@ class NativeGPT:
         exit, streams = part
         rows, new = ids.shape
         cache = self._usable(cache, rows)
-        check_memory(rows * new * self._each, "this forward")
+        check_memory(rows * new * self._bytes_per_token, "this forward")
         cache.check_space(new)
         starts = (ctypes.c_int64 * rows)(*cache.row_lengths)
-        to = space_for(rows, new, self.hidden_size, dtype=self.dtype)
-        addresses = starts, cache.address, to.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
-        if not granted(run(self._handle, self._sharing(), ids.data_ptr(), rows, new, *addresses)):
-            raise ValueError(OUTSIDE.format(self.vocab_size - 1))
+        states = space_for(rows, new, self.hidden_size, dtype=self.dtype)
+        addresses = (
+            starts,
+            cache.address,
+            states.data_ptr(),
+            exit,
+            0 if streams is None else streams.data_ptr(),
+        )
+        if not granted(function(self._handle, self._threads_now(), ids.data_ptr(), rows, new, *addresses)):
+            raise ValueError(BAD_TOKEN.format(self.vocab_size - 1))
         cache.extend(new)
-        return to
+        return states
 
     def _refusal(self, code: int, pending: Sequence[int]) -> str:
         """Returns why the library has drawn nothing: what it looks at itself is not looked at before."""
         if code == -2:
             return "the numbers to draw by must lie in [0, 1)"
-        known = all(0 <= token < self.vocab_size for token in pending)
-        return DAMAGED if known else OUTSIDE.format(self.vocab_size - 1)
+        all_valid = all(0 <= token < self.vocab_size for token in pending)
+        return DAMAGED if all_valid else BAD_TOKEN.format(self.vocab_size - 1)
 
-    def _sharing(self) -> int:
+    def _threads_now(self) -> int:
         """Returns how many threads are to share a forward."""
         return max(1, min(self.threads, torch.get_num_threads()))
 
@@ -285,4 +293,4 @@ def threads_for(parameters: int) -> int:
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, min(cores, parameters // WORTH))
+    return max(1, min(cores, parameters // WEIGHTS_PER_THREAD))

@@ -32,16 +32,16 @@ def packed_weights(model: GPT) -> list[Tensor]:
     weight is missing, or not of the size that the config says.
     """
     with torch.device("meta"):  # without memory: only its sizes are asked
-        wanted = GPT(model.config)
-    if sizes_of(model) != sizes_of(wanted):
+        expected = GPT(model.config)
+    if sizes_of(model) != sizes_of(expected):
         raise ValueError("the model's weights do not have the sizes that its config says")
-    wide = COMPUTES_IN[model.dtype]
+    dtype = COMPUTES_IN[model.dtype]
     half = model.config.head_dim // 2
     layers = [weight for block in model.layers for weight in packed_block(cast(Block, block), model.config)]
-    tables = [table[:, :half].to(wide) for table in rotary_tables(model.config)]
-    last = [model.lm_head.weight.t(), packed_gain(model.norm.weight), *tables]
-    embedding = model.embed_tokens.weight.to(wide)
-    return [weight.detach().contiguous() for weight in (embedding, *layers, *last)]
+    tables = [table[:, :half].to(dtype) for table in rotary_tables(model.config)]
+    final = [model.lm_head.weight.t(), packed_gain(model.norm.weight), *tables]
+    embedding = model.embed_tokens.weight.to(dtype)
+    return [weight.detach().contiguous() for weight in (embedding, *layers, *final)]
 
 
 def sizes_of(model: GPT) -> dict[str, torch.Size]:
@@ -64,11 +64,11 @@ def packed_block(block: Block, config: GPTConfig) -> list[Tensor]:
     attention = block.self_attn
     mlp = block.mlp
     size = config.head_dim
-    q, k = (side_by_side(one.weight, size) for one in (attention.q_proj, attention.k_proj))
-    products = [torch.cat([q, k, attention.v_proj.weight]), attention.o_proj.weight]
-    products += [mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
+    q, k = (side_by_side(projection.weight, size) for projection in (attention.q_proj, attention.k_proj))
+    matrices = [torch.cat([q, k, attention.v_proj.weight]), attention.o_proj.weight]
+    matrices += [mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
     norms = (block.input_layernorm, block.post_attention_layernorm)
-    return [*(weight.t() for weight in products), *(packed_gain(norm.weight) for norm in norms)]
+    return [*(weight.t() for weight in matrices), *(packed_gain(norm.weight) for norm in norms)]
 
 
 def packed_gain(gain: Tensor) -> Tensor:

@@ -24,21 +24,21 @@ def accept_block(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
     [B, K+1, V].
     """
     p = target_probs.double()
-    inside = draft.mask
+    mask = draft.mask
     # Where a draft has ended, q is 0: so S_i = w_i, the coin's probability is w_i, and the residual p.
-    q = F.pad(draft.probs.double() * inside[..., None], (0, 0, 0, 1))  # [B, K+1, V]
-    accepted = torch.zeros_like(inside.sum(-1))
-    w = kept_w = torch.ones_like(p[:, 0, 0])  # [B], after token i; after the last accepted one
+    q = F.pad(draft.probs.double() * mask[..., None], (0, 0, 0, 1))  # [B, K+1, V]
+    accepted = torch.zeros_like(mask.sum(-1))
+    w = accepted_w = torch.ones_like(p[:, 0, 0])  # [B], after token i; after the last accepted one
     for i in range(draft.k):
         token = draft.tokens[:, i, None]
         w = (w * p[:, i].gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]).nan_to_num(0).clamp(max=1)
         s = (w[:, None] * p[:, i + 1] - q[:, i + 1]).clamp(min=0).sum(-1)
-        coin = (s / (s + (1 - w))).nan_to_num(0)  # S + 1 − w would round a small S away
-        kept = rng.bernoulli(coin, i, inside[:, i])
-        accepted = torch.where(kept, i + 1, accepted)
-        kept_w = torch.where(kept, w, kept_w)
-    each = torch.arange(len(p), device=p.device)
-    dist = residual(kept_w[:, None] * p[each, accepted], q[each, accepted])
+        probability = (s / (s + (1 - w))).nan_to_num(0)  # S + 1 − w would round a small S away
+        accepts = rng.bernoulli(probability, i, mask[:, i])
+        accepted = torch.where(accepts, i + 1, accepted)
+        accepted_w = torch.where(accepts, w, accepted_w)
+    rows = torch.arange(len(p), device=p.device)
+    dist = residual(accepted_w[:, None] * p[rows, accepted], q[rows, accepted])
     return Verdict(accepted, rng.categorical(dist, accepted))
 
 

@@ -22,17 +22,17 @@ def accept_coupled(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict
     target_probs are [B, K+1, V].
     """
     p = target_probs.double()
-    inside = draft.mask
+    mask = draft.mask
     accepted = torch.zeros(len(p), dtype=torch.long, device=p.device)
     token = torch.zeros_like(accepted)
-    going = torch.ones_like(accepted, dtype=torch.bool)  # rows in which all so far were alike
+    matching = torch.ones_like(accepted, dtype=torch.bool)  # rows in which all so far were alike
     for i in range(draft.k + 1):
-        if not bool(going.any()):
+        if not bool(matching.any()):
             break
-        token = torch.where(going, rng.categorical(p[:, i], i, going), token)
+        token = torch.where(matching, rng.categorical(p[:, i], i, matching), token)
         if i < draft.k:
-            going = going & inside[:, i] & (token == draft.tokens[:, i])
-            accepted = accepted + going
+            matching = matching & mask[:, i] & (token == draft.tokens[:, i])
+            accepted = accepted + matching
     return Verdict(accepted, token)
 
 
@@ -73,14 +73,14 @@ class KeyedRng:
         """
         check_one_a_row(probs)
         live = None if place is None else place.live
-        undecided = (probs > 0) & (probs < 1)
-        if bool((undecided if live is None else undecided & live).any()):
+        uncertain = (probs > 0) & (probs < 1)
+        if bool((uncertain if live is None else uncertain & live).any()):
             raise ValueError(
                 "shared noise decides no yes or no: it would repeat the noise of the draft; "
                 "use verify_coupled, or another random number generator"
             )
-        yes = probs >= 1
-        return yes if live is None else yes & live
+        outcome = probs >= 1
+        return outcome if live is None else outcome & live
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Draws ids by noise: probs [B, V] -> [B] ids (see `Rng`).

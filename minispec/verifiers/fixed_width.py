@@ -122,8 +122,8 @@ class FixedWidth(GPT):
 
         Each token's numbers are copied first: kernels may also look at where in memory their input begins.
         """
-        singles = (state.clone(memory_format=torch.contiguous_format) for state in hidden.split(1, dim=1))
-        return torch.cat([self.lm_head(state) for state in singles], dim=1)
+        columns = (state.clone(memory_format=torch.contiguous_format) for state in hidden.split(1, dim=1))
+        return torch.cat([self.lm_head(state) for state in columns], dim=1)
 
     @torch.inference_mode()
     def check(self, rows: int = 2) -> None:
@@ -138,25 +138,26 @@ class FixedWidth(GPT):
         length = min(2 * self.width + 3, self.max_length)
         text = (7 * torch.arange(rows * length, device=self.device) + 3) % self.vocab_size
         text = text.view(rows, length)
-        whole = self(text)
-        for kept, wrong in ((1, 0), (2, 3)):
-            pieces = self._in_pieces(text, kept, wrong)
+        at_once = self(text)
+        for correct, rejected in ((1, 0), (2, 3)):
+            pieces = self._in_pieces(text, correct, rejected)
             # A damaged model gives NaN everywhere; that is for others to report.
-            if not torch.allclose(pieces, whole, rtol=0, atol=0, equal_nan=True):
-                off = float((pieces - whole).abs().max())
+            if not torch.allclose(pieces, at_once, rtol=0, atol=0, equal_nan=True):
+                difference = float((pieces - at_once).abs().max())
                 raise ValueError(
                     f"exact mode does not work on this machine: at a fixed width of {self.width} in "
-                    f"{str(self.dtype).removeprefix('torch.')} the same logits differ by up to {off:.1e}"
+                    f"{str(self.dtype).removeprefix('torch.')} the same logits differ by up to "
+                    f"{difference:.1e}"
                 )
 
-    def _in_pieces(self, text: Tensor, kept: int, wrong: int) -> Tensor:
+    def _in_pieces(self, text: Tensor, correct: int, rejected: int) -> Tensor:
         """Reads a text [B, n], `kept` tokens at a time and up to `wrong` others after; returns logits."""
         cache = self.new_cache(text.shape[0])
         pieces = []
-        for start in range(0, text.shape[1], kept):
-            block = text[:, start : start + kept + wrong].clone()
-            block[:, kept:] = (block[:, kept:] + 1) % self.vocab_size
-            logits = self(block, cache)[:, :kept]
+        for start in range(0, text.shape[1], correct):
+            block = text[:, start : start + correct + rejected].clone()
+            block[:, correct:] = (block[:, correct:] + 1) % self.vocab_size
+            logits = self(block, cache)[:, :correct]
             pieces.append(logits)
             cache.truncate([start + logits.shape[1]] * text.shape[0])
         return torch.cat(pieces, dim=1)

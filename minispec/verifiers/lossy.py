@@ -65,10 +65,10 @@ def accept_likely(
         likely: which tokens are, of p [B, K, V]: [B, K, V] bool.
     """
     p = target_probs.double()
-    kept = likely(p[:, : draft.k]).gather(2, draft.tokens[..., None])[..., 0] & draft.mask  # [B, K]
-    accepted = kept.long().cumprod(-1).sum(-1)  # length of the leading run
-    here = p[torch.arange(len(p), device=p.device), accepted]  # [B, V]
-    return Verdict(accepted, rng.categorical(here, accepted))
+    accepts = likely(p[:, : draft.k]).gather(2, draft.tokens[..., None])[..., 0] & draft.mask  # [B, K]
+    accepted = accepts.long().cumprod(-1).sum(-1)  # length of the leading run
+    p_next = p[torch.arange(len(p), device=p.device), accepted]  # [B, V]
+    return Verdict(accepted, rng.categorical(p_next, accepted))
 
 
 def accept_mixture(draft: Draft, target_probs: Tensor, rng: RoundRng, *, weight: float = 0.5) -> Verdict:

@@ -20,16 +20,16 @@ CHAINS = {
 TREES = {verifier.name: verifier for verifier in (verify_tree_greedy, verify_tree, verify_k_sequential)}
 
 
-def verifier_for(name: str, draws_tree: bool) -> Verifier:
+def verifier_for(name: str, trees: bool) -> Verifier:
     """Returns the verifier of a name, of a tree or of a chain; ValueError if there is none.
 
     A name may stand for two: the rule for chains, and what it becomes for trees.
     """
-    known = TREES if draws_tree else CHAINS
-    if name in known:
-        return known[name]
+    verifiers = TREES if trees else CHAINS
+    if name in verifiers:
+        return verifiers[name]
     if name in CHAINS:
         raise ValueError(
-            f"the {name} verifier is for chains; for a tree choose --verifier {' or '.join(known)}"
+            f"the {name} verifier is for chains; for a tree choose --verifier {' or '.join(verifiers)}"
         )
-    raise ValueError(f"there is no verifier {name!r}; choose {' or '.join(known)}")
+    raise ValueError(f"there is no verifier {name!r}; choose {' or '.join(verifiers)}")

@@ -44,11 +44,11 @@ def accept_tree(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
         nonlocal remaining
         token = draft.tokens[:, i, None]
         ratio = remaining.gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]
-        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), depth, testing)
-        rejected = testing & ~kept
+        accepted_now = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), depth, testing)
+        rejected = testing & ~accepted_now
         remaining = torch.where(rejected[:, None], residual(remaining, q[:, i]), remaining)
-        remaining = torch.where(kept[:, None], p[:, i + 1], remaining)
-        return kept
+        remaining = torch.where(accepted_now[:, None], p[:, i + 1], remaining)
+        return accepted_now
 
     path = walk(draft, accepts)
     accepted = path.sum(-1)
@@ -61,16 +61,16 @@ def accept_tree_greedy(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Ver
     Arguments are those of `accept_tree`, target_probs being [B, K+1, V]; neither q nor `rng` is used.
     """
     best = target_probs.argmax(-1)  # [B, K+1]
-    wanted = best[:, 0]
+    best_token = best[:, 0]
 
     def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
-        nonlocal wanted
-        kept = testing & (draft.tokens[:, i] == wanted)
-        wanted = torch.where(kept, best[:, i + 1], wanted)
-        return kept
+        nonlocal best_token
+        accepted_now = testing & (draft.tokens[:, i] == best_token)
+        best_token = torch.where(accepted_now, best[:, i + 1], best_token)
+        return accepted_now
 
     path = walk(draft, accepts)
-    return Verdict(path.sum(-1), wanted, path)
+    return Verdict(path.sum(-1), best_token, path)
 
 
 def accept_k_sequential(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
@@ -84,20 +84,20 @@ def accept_k_sequential(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Ve
     q = draft.probs.double()
     remaining = p[:, 0]
     parents = parents_of(draft)
-    inside = draft.mask
-    each = torch.arange(len(p), device=p.device)
+    mask = draft.mask
+    rows = torch.arange(len(p), device=p.device)
 
     def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
         nonlocal remaining
-        here = p[each, parents[:, i]]
+        p_parent = p[rows, parents[:, i]]
         token = draft.tokens[:, i, None]
-        candidates = ((parents == parents[:, i, None]) & inside).sum(-1)
-        scaled = scale(here, q[:, i], candidates)[:, None] * q[:, i]  # [B, V], γ·q
-        ratio = here.gather(1, token)[:, 0] / scaled.gather(1, token)[:, 0]
-        kept = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), depth, testing)
-        remaining = torch.where((testing & ~kept)[:, None], residual(here, scaled), remaining)
-        remaining = torch.where(kept[:, None], p[:, i + 1], remaining)
-        return kept
+        candidates = ((parents == parents[:, i, None]) & mask).sum(-1)
+        scaled = scale(p_parent, q[:, i], candidates)[:, None] * q[:, i]  # [B, V], γ·q
+        ratio = p_parent.gather(1, token)[:, 0] / scaled.gather(1, token)[:, 0]
+        accepted_now = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), depth, testing)
+        remaining = torch.where((testing & ~accepted_now)[:, None], residual(p_parent, scaled), remaining)
+        remaining = torch.where(accepted_now[:, None], p[:, i + 1], remaining)
+        return accepted_now
 
     path = walk(draft, accepts)
     accepted = path.sum(-1)
@@ -124,14 +124,14 @@ def walk(draft: Draft, accepts: Callable[[int, Tensor, Tensor], Tensor]) -> Tens
         The path that each row keeps: [B, K] bool.
     """
     parents = parents_of(draft)
-    inside = draft.mask
-    at = torch.zeros_like(inside.sum(-1))  # the last kept: 0 is the pending token
-    path = torch.zeros_like(inside)
+    mask = draft.mask
+    last_accepted = torch.zeros_like(mask.sum(-1))  # the last kept: 0 is the pending token
+    path = torch.zeros_like(mask)
     for i in range(draft.k):
-        testing = (parents[:, i] == at) & inside[:, i]
+        testing = (parents[:, i] == last_accepted) & mask[:, i]
         if bool(testing.any()):
             path[:, i] = accepts(i, testing, path.sum(-1))
-            at = torch.where(path[:, i], i + 1, at)
+            last_accepted = torch.where(path[:, i], i + 1, last_accepted)
     return path
 
 

@@ -5,14 +5,14 @@ import tiny
 
 from minispec import KeyedRng, Warp, verify_coupled, verify_greedy
 from minispec.core.draft import ModelDrafter
-from minispec.evidence.proof.cases import DRAFTERS, TREES
+from minispec.evidence.proof.cases import ENUMERATED, TREE_SHAPES
 from minispec.evidence.proof.models import early_exit
 from minispec.verifiers.tree import verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
 QUEUE = [[1, 2, 3], [5], [4, 4, 4, 4, 4, 4], [7, 8], [9], [2, 1, 2, 1], [6, 6, 3]]
 ON_TARGET = ("exit", "medusa", "medusa-tree", "eagle", "parallel")  # what drafts from the target itself
-WAYS = ["nothing", "model", *(name for name in DRAFTERS if name not in TREES[1:])]
+WAYS = ["nothing", "model", *(name for name in ENUMERATED if name == "tree" or name not in TREE_SHAPES)]
 
 
 def target_and_drafter(way):
@@ -20,7 +20,7 @@ def target_and_drafter(way):
     if way == "nothing":
         return TARGET, None
     target = early_exit(TARGET, 0) if way == "exit" else TARGET
-    return target, DRAFTERS.get(way, ModelDrafter)(target if way in ON_TARGET else DRAFT, None)
+    return target, ENUMERATED.get(way, ModelDrafter)(target if way in ON_TARGET else DRAFT, None)
 
 
 def texts_of(way, batch_size, prompts=QUEUE, **settings):

@@ -28,7 +28,7 @@ from minispec.drafters.exit import Exit
 from minispec.evidence.proof.models import with_normals
 from minispec.io.checkpoint import cache_folder
 from minispec.native import library
-from minispec.native.checks import REFUSED
+from minispec.native.checks import OUT_OF_MEMORY
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
@@ -79,7 +79,7 @@ class Refusals:
             try:
                 found = call()
             except MemoryError as error:
-                assert str(error) == REFUSED, error
+                assert str(error) == OUT_OF_MEMORY, error
                 found = None
             refused = self.library.times_refused()
             self.library.refuse(0)
@@ -200,7 +200,7 @@ def limited(more, call, wanted, cache):
     except MemoryError as error:
         assert str(error) and "\n" not in str(error), error
         assert cache.row_lengths == (0,) * ROWS
-        return "the library" if str(error) == REFUSED and error.__cause__ is None else "torch or numpy"
+        return "the library" if str(error) == OUT_OF_MEMORY and error.__cause__ is None else "torch or numpy"
     assert same(wanted, found)
     cache.truncate([0] * ROWS)
     return "answered"

@@ -101,7 +101,7 @@ def test_builds_that_go_on_at_once_do_no_harm(tmp_path, quick):
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(NativeGPT, [model] * 2, [tmp_path] * 2))
     (left,) = tmp_path.iterdir()
-    assert len(quick) == 2 and library.is_whole(left)
+    assert len(quick) == 2 and library.is_complete(left)
 
 
 @needs_compiler

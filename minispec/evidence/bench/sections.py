@@ -10,7 +10,7 @@ import torch
 
 from minispec.core.model import GPT
 from minispec.core.verify import Verifier
-from minispec.drafters.adaptive import MOST, AdaptiveDrafter
+from minispec.drafters.adaptive import LARGEST_K, AdaptiveDrafter
 from minispec.evidence.bench.costs import costs_of
 from minispec.evidence.bench.interleaved import (
     Setting,
@@ -239,7 +239,7 @@ def auto(bench: BenchRun) -> Results:
         fixed = bench.drafted(verifier, degree, bench.best_k(verifier))
         costs = costs_of(fixed, bench.prompts.learning[0])
         drafter = AdaptiveDrafter(fixed.models.backend.drafter(fixed.models.draft), costs)
-        automatic = replace(fixed, k=min(MOST, costs.most), drafter=drafter)
+        automatic = replace(fixed, k=min(LARGEST_K, costs.most), drafter=drafter)
         runs = bench.compare(
             {"fixed": fixed, "chosen": automatic}, [*bench.reporting] * AUTO_REPEATS, verifier
         )

@@ -12,7 +12,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from minispec.core.records import UNORDERED, Draft, are_parents
+from minispec.core.records import PARENTS_ORDER, Draft, are_parents
 from minispec.drafters.chain import Choice, depths_of
 from minispec.drafters.tree import greedy_drafting, most_probable, with_replacement, without_replacement
 
@@ -83,7 +83,7 @@ class Instance:
             raise ValueError(f"{depth} draft tables need {depth + 1} of the target, not {len(self.p)}")
         tree = torch.tensor([self.parents], dtype=torch.long)
         if not are_parents(tree) or self.deep(self.k) != depth:
-            raise ValueError(f"{UNORDERED}; and the tree must be {depth} deep")
+            raise ValueError(f"{PARENTS_ORDER}; and the tree must be {depth} deep")
         if len(set(self.lengths)) < len(self.lengths) or not all(0 <= n <= self.k for n in self.lengths):
             raise ValueError(f"lengths must be different numbers from 0 to {self.k}, not {self.lengths}")
         for tables in (self.p, self.q):

@@ -58,8 +58,8 @@ def run_apart(request: dict[str, Any], limit: float) -> tuple[dict[str, Any], in
             end(process)
             reader.join(1)  # what it has started may hold the line open
         if not reply.is_file():
-            how = f"exit status {status}" if status >= 0 else f"signal {-status}"
-            raise ValueError(f"its process ended before the check was done, with {how}")
+            status_text = f"exit status {status}" if status >= 0 else f"signal {-status}"
+            raise ValueError(f"its process ended before the check was done, with {status_text}")
         document = json.loads(reply.read_text(encoding="utf-8"))
     if "error" in document:
         raise ValueError(document["error"])

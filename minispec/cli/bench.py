@@ -64,7 +64,7 @@ def bench(
     if prompts is not None:
         models = replace(models, info={**models.info, "prompts": read_prompts(prompts, models.tokenizer)})
     if backend != AUTO:  # else the bench says itself which backends cannot be had
-        plan = replace(plan, backends=tuple(one.name for one in options.find_backends(backend)))
+        plan = replace(plan, backends=tuple(entry.name for entry in options.find_backends(backend)))
     run_shown(models, output, as_json, sections=sections, plan=plan, seed=seed)
 
 
@@ -116,8 +116,8 @@ def plan_of(quick: bool, full: bool, k: list[int] | None, repeats: int | None) -
 
 def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     """Prints the report for people: what is most asked for, as tables."""
-    where = "{processor}, {cores} cores, {threads} threads, torch {torch}".format_map(report["machine"])
-    console.print(where, soft_wrap=True)
+    machine = "{processor}, {cores} cores, {threads} threads, torch {torch}".format_map(report["machine"])
+    console.print(machine, soft_wrap=True)
     for table in bench_tables.tables(report):
         console.print(table)
     if compared := report["sections"].get("prediction", {}).get("compared"):

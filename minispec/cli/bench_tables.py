@@ -19,14 +19,16 @@ class Grid:
 
     columns: Sequence[str]  #: their headings
     rows: Sequence[Sequence[str]]  #: cells
-    left: int = 1  #: how many columns stand left; the others stand right
+    left_columns: int = 1  #: how many columns stand left; the others stand right
 
     def rich(self, title: str, padding: int = 1) -> Table:
         """Returns it for a terminal; padding: blanks on both sides of a cell."""
         pad = (0, padding)
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=pad)
         for number, column in enumerate(self.columns):
-            table.add_column(column, justify="left" if number < self.left else "right", overflow="fold")
+            table.add_column(
+                column, justify="left" if number < self.left_columns else "right", overflow="fold"
+            )
         for row in self.rows:
             table.add_row(*row)
         return table
@@ -52,11 +54,11 @@ PLAIN = (  # a section, where its rows are, their columns, how many of these sta
 )
 
 
-def grid(name: str, rows: Sequence[Results], left: int = 1) -> Grid:
+def grid(name: str, rows: Sequence[Results], left_columns: int = 1) -> Grid:
     """Returns a table whose columns stand in bench_tables.toml under this name."""
     columns = COLUMNS[name]
     cells = [tuple(Cells().vformat(cell, (), row) for cell in columns.values()) for row in rows]
-    return Grid(tuple(columns), cells, left)
+    return Grid(tuple(columns), cells, left_columns)
 
 
 def tables(report: Results) -> Iterator[Table]:
@@ -66,11 +68,11 @@ def tables(report: Results) -> Iterator[Table]:
         cached = results["latency"]["cached_tokens"]
         yield latencies(results["latency"]).rich(f"Milliseconds of a forward over n tokens, {cached} cached")
     if "target-only" in results:
-        where = "{path}, {threads} threads".format_map(results["target-only"]["baseline"])
-        yield target_only(report).rich(f"Tokens per second; speed-ups are over {where}, alone")
-    for section, key, name, left, title in PLAIN:
+        baseline = "{path}, {threads} threads".format_map(results["target-only"]["baseline"])
+        yield target_only(report).rich(f"Tokens per second; speed-ups are over {baseline}, alone")
+    for section, key, name, left_columns, title in PLAIN:
         if section in results:
-            yield grid(name, results[section][key], left).rich(title)
+            yield grid(name, results[section][key], left_columns).rich(title)
     if "widths" in results:
         yield backends(report).rich("Every backend, at the best K")
     if "queue" in results.get("batch", {}):
@@ -95,10 +97,10 @@ def latencies(results: Results) -> Grid:
     """Returns milliseconds of forwards on each backend, for some of the numbers of new tokens."""
     by: dict[tuple[str, str, str], dict[int, float]] = {}
     for point in results["points"]:
-        where = (point["model"], point["path"], str(point["threads"]))
-        by.setdefault(where, {})[point["width"]] = 1e3 * point["seconds"]
+        labels = (point["model"], point["path"], str(point["threads"]))
+        by.setdefault(labels, {})[point["width"]] = 1e3 * point["seconds"]
     widths = [n for n in (1, 2, 3, 5, 9, 17) if any(n in times for times in by.values())]
-    rows = [(*where, *(f"{of[n]:.2f}" if n in of else "–" for n in widths)) for where, of in by.items()]
+    rows = [(*labels, *(f"{of[n]:.2f}" if n in of else "–" for n in widths)) for labels, of in by.items()]
     return Grid(("model", "backend", "threads", *(f"n = {n}" for n in widths)), rows, 2)
 
 
@@ -151,8 +153,8 @@ def real_sizes(report: Results, times: Callable[[float], str] = "{:.2f}x".format
             results.setdefault(key, {})[row["backend"]] = milliseconds
     others = dict.fromkeys(row["backend"] for row in report["real_sizes"] if row["backend"] != "native")
     rows = []
-    for where, of in results.items():
-        cells = [*where, f"{of['native']:.2f}" if "native" in of else "–"]
+    for labels, of in results.items():
+        cells = [*labels, f"{of['native']:.2f}" if "native" in of else "–"]
         for name in others:
             cells.append(f"{of[name]:.2f}" if name in of else "–")
             cells.append(times(of[name] / of["native"]) if {name, "native"} <= of.keys() else "–")

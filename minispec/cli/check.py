@@ -59,8 +59,9 @@ def check_command(
         raise ValueError(f"{rule}: {error}") from error
     report = answer["document"]
     if not report["instances"]:
-        why = "; ".join(f"{one['instances']} left out: {one['why']}" for one in report["left_out"])
-        raise ValueError(f"{rule}: nothing was checked, which is no pass: {why}")
+        groups = report["left_out"]
+        reasons = "; ".join(f"{group['instances']} left out: {group['why']}" for group in groups)
+        raise ValueError(f"{rule}: nothing was checked, which is no pass: {reasons}")
     if as_json:
         options.print_json({"rule": rule, **report, "printed": printed})
     else:
@@ -126,12 +127,12 @@ def document(report: Report) -> dict[str, Any]:
     names = "passed reason method instances branches samples false_alarm detects notes".split()
     plain = {name: getattr(report, name) for name in names} | {"damage": damage and asdict(damage)}
     plain["left_out"] = [{"why": why, "instances": count} for why, count in report.left_out.items()]
-    shown: dict[str, Any] | None = None
+    counterexample: dict[str, Any] | None = None
     if case is not None:
-        shown = {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
+        counterexample = {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
         if not case.is_chain:
-            shown |= {"parents": case.parents, "candidates": case.choice}
-    return plain | {"counterexample": shown}
+            counterexample |= {"parents": case.parents, "candidates": case.choice}
+    return plain | {"counterexample": counterexample}
 
 
 def numbers(tables: Sequence[Table]) -> list[list[list[float]]]:

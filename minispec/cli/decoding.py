@@ -71,15 +71,15 @@ def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> Adapti
 
 def recorded_acceptance(info: Mapping[str, Any]) -> float:
     """Returns the acceptance that a pair's training has measured; `PRIOR` where it has none that can be."""
-    known = info.get("acceptance")
-    return known if isinstance(known, (int, float)) and 0 <= known <= 1 else PRIOR
+    recorded = info.get("acceptance")
+    return recorded if isinstance(recorded, (int, float)) and 0 <= recorded <= 1 else PRIOR
 
 
 def tell_advice(name: str, gain: float, sentences: Sequence[str], console: Console) -> None:
     """Prints why a setting loses or gains little, and what would help, if there is anything to say."""
     if sentences:
-        what = f"{name}, {gain:.2f}x: {'a loss' if gain < 1 else 'a small gain'}"
-        console.print("\n  ".join([what, *sentences]))
+        headline = f"{name}, {gain:.2f}x: {'a loss' if gain < 1 else 'a small gain'}"
+        console.print("\n  ".join([headline, *sentences]))
 
 
 @dataclass(frozen=True)

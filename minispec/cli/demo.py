@@ -56,10 +56,10 @@ def demo(
             raise ValueError(f"--html shows how a model drafts; leave out --drafter {drafter}")
         check_writable(html)  # better said now than after a training
     options.set_threads(threads)
-    given = None if prompt is None else options.read_prompt(prompt)
+    text_given = None if prompt is None else options.read_prompt(prompt)
     console = options.console(as_json)
     models = load_pair(pair)
-    text = prompt_of(models) if given is None else given
+    text = prompt_of(models) if text_given is None else text_given
     context = min(models.target.max_length, models.draft.max_length)
     # Refused before anything is built.
     checked_prompt(0, models.tokenizer.encode(text), models.target.vocab_size, context)
@@ -72,15 +72,15 @@ def demo(
         chooses=k == AUTO,
         console=console,
     )
-    shown = [(models, text)]
+    pairs = [(models, text)]
     documents = [decode(models, text)]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
-        shown.append((quick, prompt_of(quick)))
-        documents.append(decode(*shown[1]))
+        pairs.append((quick, prompt_of(quick)))
+        documents.append(decode(*pairs[1]))
     if html is not None:
         fixed = K if k == AUTO else most  # a page is the same on every machine
-        write_whole(html, walk_page(shown, k=fixed, max_new_tokens=max_new_tokens, seed=seed))
+        write_whole(html, walk_page(pairs, k=fixed, max_new_tokens=max_new_tokens, seed=seed))
         console.print(
             f"\nTo walk through it with K = {fixed}, open {printable_line(str(html))} in a browser."
         )
@@ -88,9 +88,9 @@ def demo(
         options.print_json({"pairs": documents})
 
 
-def walk_page(shown: Sequence[tuple[Pair, str]], **settings: int) -> str:
+def walk_page(pairs: Sequence[tuple[Pair, str]], **settings: int) -> str:
     """Runs once more what was shown, with notes taken, and returns a page with a stepper for each run."""
-    runs = (record_pair(pair, text, verifier, **settings) for pair, text in shown for verifier in VERIFIERS)
+    runs = (record_pair(pair, text, verifier, **settings) for pair, text in pairs for verifier in VERIFIERS)
     return page("minispec demo, step by step", [Stepper(run).html() for run in runs])
 
 

@@ -76,11 +76,11 @@ def versions() -> Iterator[Fact]:
     pip = f"{Path(sys.executable).name} -m pip install"
     for name in (*requirements(), *OPTIONAL):
         needed = name not in OPTIONAL
-        wanted = name if needed else f"-e '.[{OPTIONAL[name]}]' in minispec's folder"
+        package = name if needed else f"-e '.[{OPTIONAL[name]}]' in minispec's folder"
         try:
             yield Fact(name, metadata.version(name), needed=needed)
         except metadata.PackageNotFoundError:
-            advice = f"install it: {pip} {wanted}"
+            advice = f"install it: {pip} {package}"
             yield Fact(name, "not installed", "broken" if needed else "missing", advice, needed)
 
 
@@ -145,7 +145,7 @@ def pairs() -> Iterator[Fact]:
     for name in sorted(known_pairs() | folders | {"stories"}):
         is_cached = name in folders
         folder = (cache_folder() if is_cached else SHIPPED) / name
-        where = "in the cache" if is_cached else "shipped"
+        place = "in the cache" if is_cached else "shipped"
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
         try:
             load_pair(folder)
@@ -154,9 +154,9 @@ def pairs() -> Iterator[Fact]:
             if is_cached:
                 advice = f"delete {folder} and run: minispec train --preset {name}"
             reason = " ".join(str(error).split())[:160]
-            yield Fact(f"pair {name}", f"{where}, {reason}", "broken", advice, needed=name == "stories")
+            yield Fact(f"pair {name}", f"{place}, {reason}", "broken", advice, needed=name == "stories")
         else:
-            yield Fact(f"pair {name}", f"{where}, complete, {size:.1f} MB", needed=name == "stories")
+            yield Fact(f"pair {name}", f"{place}, complete, {size:.1f} MB", needed=name == "stories")
     for name in PAIRS:
         if name not in known_pairs() | folders:
             advice = f"it is trained when first asked for: minispec train --preset {name}"
@@ -166,8 +166,8 @@ def pairs() -> Iterator[Fact]:
 def cache() -> Iterator[Fact]:
     """Where trained pairs are kept, and whether that can be written."""
     folder = cache_folder()
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if there.is_dir() and os.access(there, os.W_OK):
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if existing.is_dir() and os.access(existing, os.W_OK):
         yield Fact("cache folder", f"{folder}")
     else:
         advice = "set MINISPEC_HOME to a folder that you can write to"

@@ -68,9 +68,9 @@ def generate(
     """Continue a prompt, or a file of them, speculatively."""
     options.choose(verifier, tuple(CHAINS), "--verifier")
     entry = chosen_drafter(drafter, k)
-    on = backend_for(entry, options.choose(backend, (*BACKENDS, AUTO), "--backend"))
-    if exact and on != TORCH.name:
-        raise ValueError(f"--exact computes with torch; leave out --backend {on}")
+    backend_name = backend_for(entry, options.choose(backend, (*BACKENDS, AUTO), "--backend"))
+    if exact and backend_name != TORCH.name:
+        raise ValueError(f"--exact computes with torch; leave out --backend {backend_name}")
     if temperature is None:
         temperature = 0.0 if verifier == "greedy" else 1.0
     Warp(temperature, top_k, top_p)  # refuses wrong settings before anything is loaded
@@ -79,14 +79,14 @@ def generate(
         raise ValueError("a stop text must not be empty")
     widest = read_k(k)
     most = 0 if target_only else widest
-    beside = {
+    others = {
         "prompt": prompt is not None,
         "stop": stop,
         "stream": stream,
         "logprobs": logprobs,
         "json": as_json,
     }
-    check_together(requests, batch_size, beside | {"k auto": k == AUTO})
+    check_together(requests, batch_size, others | {"k auto": k == AUTO})
     options.set_threads(threads)
     text = options.read_prompt(prompt) if requests is None else ""
     lines = [] if requests is None else read_lines(requests)
@@ -99,7 +99,7 @@ def generate(
         queue = [request_of(defaults | {"prompt": text}, 0, models, context)]
     else:
         queue = parse_requests(lines, defaults, models, context)
-    ready, cost = prepared(models, on, exact)
+    ready, cost = prepared(models, backend_name, exact)
     run = Decoding(models, ready, verifier, ready.backend.warp(temperature, top_k, top_p), most, seed, entry)
     if most and k == AUTO:
         run = replace(run, costs=run.measured_costs(queue[0], 5))
@@ -123,26 +123,26 @@ def generate(
     if as_json:
         options.print_json(document)
     elif not stream:
-        whole = text + document["text"] + "\n"  # as it is: nothing wrapped, no tab expanded
-        sys.stdout.write(printable(whole) if sys.stdout.isatty() else whole)
+        full_text = text + document["text"] + "\n"  # as it is: nothing wrapped, no tab expanded
+        sys.stdout.write(printable(full_text) if sys.stdout.isatty() else full_text)
 
 
-def check_together(requests: Path | None, batch_size: int | None, beside: Mapping[str, object]) -> None:
+def check_together(requests: Path | None, batch_size: int | None, others: Mapping[str, object]) -> None:
     """Refuses, by ValueError, what does not go with --requests: `beside`, by name; or what needs them."""
     if requests is None:
         if batch_size is not None:
             raise ValueError("--batch-size is how many --requests are decoded together: give a file of them")
         return
-    for name, value in beside.items():
+    for name, value in others.items():
         if value:
             raise ValueError(f"--requests and --{name} exclude each other")
 
 
-def prepared(pair: Pair, on: str, exact: bool) -> tuple[Models, dict[str, float] | None]:
+def prepared(pair: Pair, backend_name: str, exact: bool) -> tuple[Models, dict[str, float] | None]:
     """Returns a pair's models on a backend, and what exact mode costs if it is asked for."""
-    if on != TORCH.name:
+    if backend_name != TORCH.name:
         options.tell_of_build()
-    ready = on_backend(pair, on)
+    ready = on_backend(pair, backend_name)
     if ready.note is not None:
         print(ready.note, file=sys.stderr)
     if not exact:
@@ -187,13 +187,13 @@ def traced(
 def show(rounds: Iterator[ObservedRound], models: Pair, out: Console) -> list[ObservedRound]:
     """Prints rounds as they come, and what the signs mean, and returns them."""
     glyphs = glyphs_for(out.encoding)
-    shown, kept = tee(rounds)
+    shown, rounds_again = tee(rounds)
     for piece in marked(shown, models.tokenizer, glyphs):
         out.print(piece, end="", soft_wrap=True)
         out.file.flush()
     out.print()
     out.print(legend(glyphs))
-    return list(kept)
+    return list(rounds_again)
 
 
 def describe(
@@ -202,8 +202,8 @@ def describe(
     """Returns the JSON document of one decoded row."""
     statistics = trace.statistics()
     tokens = trace.tokens()
-    whole = models.tokenizer.decode(tokens)
-    text = cut(whole, stops)
+    full_text = models.tokenizer.decode(tokens)
+    text = cut(full_text, stops)
     document: dict[str, Any] = {
         "text": text,
         "tokens": tokens,
@@ -211,7 +211,7 @@ def describe(
         **{name: getattr(statistics, name) for name in FIGURES},
         "seconds": seconds,
         "phases": dict(statistics.seconds),
-        "finish": "eos" if text != whole else trace.finish(),
+        "finish": "eos" if text != full_text else trace.finish(),
         "rounds": [describe_round(r, models) for r in trace.rounds],
     }
     if logprobs:

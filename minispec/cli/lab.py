@@ -30,11 +30,11 @@ def lab(
     if not no_open and importlib.util.find_spec("jupyterlab") is None:
         raise ValueError("JupyterLab is not installed: in minispec's folder, pip install -e '.[notebooks]'")
     fates = copy_notebooks(folder, find_notebooks(with_solutions))
-    kept = fates.pop("kept")
+    unchanged = fates.pop("kept")
     counts = ", ".join(f"{len(names)} {fate}" for fate, names in fates.items() if names)
     out = options.console()
     out.print(f"Notebooks in {folder}: {counts or 'nothing new'}.", soft_wrap=True)
-    for name in kept:
+    for name in unchanged:
         out.print(f"  kept yours: {name} (to start afresh, rename it and run this again)", soft_wrap=True)
     if not no_open:
         raise typer.Exit(open_jupyterlab(folder))
@@ -65,8 +65,8 @@ def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[s
             copy = folder / name
             fate = "copied"
             if copy.exists():
-                same = copy.read_text(encoding="utf-8", errors="replace") == text
-                fate = "there already" if same else "kept"
+                unchanged = copy.read_text(encoding="utf-8", errors="replace") == text
+                fate = "there already" if unchanged else "kept"
             else:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(copy, text)

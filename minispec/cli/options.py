@@ -42,8 +42,8 @@ def with_options(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
     for parameter, kind in get_type_hints(command, include_extras=True).items():
         names = kind.__metadata__[0] if get_origin(kind) is Annotated else ()
         if parameter != "return" and not isinstance(names, ArgumentInfo):
-            made = option(name, parameter.removeprefix("as_").replace("_", "-"), names)
-            command.__annotations__[parameter] = Annotated[getattr(kind, "__origin__", kind), made]
+            declared = option(name, parameter.removeprefix("as_").replace("_", "-"), names)
+            command.__annotations__[parameter] = Annotated[getattr(kind, "__origin__", kind), declared]
     return command
 
 
@@ -126,10 +126,10 @@ def read_prompt(prompt: str | None) -> str:
     if prompt is None:
         raise ValueError('there is no prompt; give one with --prompt "The cat"')
     try:
-        given = standard_input(MOST_PROMPT) if prompt == "-" else prompt.encode("utf-8")
-        if len(given) > MOST_PROMPT:
+        data = standard_input(MOST_PROMPT) if prompt == "-" else prompt.encode("utf-8")
+        if len(data) > MOST_PROMPT:
             raise ValueError(f"the prompt has more than {MOST_PROMPT:,} bytes; no context is so long")
-        prompt = given.decode("utf-8")
+        prompt = data.decode("utf-8")
     except (UnicodeDecodeError, UnicodeEncodeError) as error:  # the system may hand over what is no text
         raise ValueError(f"the prompt is not UTF-8: what stands at {error.start} cannot be read") from error
     if not prompt:
@@ -142,6 +142,6 @@ def standard_input(most: int) -> bytes:
     return sys.stdin.buffer.read(most + 1) if sys.stdin else b""
 
 
-def warn(problem: str, to: Console) -> None:
+def warn(problem: str, console: Console) -> None:
     """Says beside the results that something went wrong."""
-    to.print(f"minispec: {problem}", style="bold #D55E00", soft_wrap=True)
+    console.print(f"minispec: {problem}", style="bold #D55E00", soft_wrap=True)

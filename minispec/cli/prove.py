@@ -107,8 +107,8 @@ def show(proof: Proof, seconds: float, console: Console) -> None:
             console.print(Grid(columns, rows).rich(f"{title}, against the exact distribution"))
     missing = [item for item, count in proof.coverage.items() if not count]
     console.print(f"never came up: {', '.join(missing)}" if missing else "everything came up at least once")
-    for what in proof.left_out:
-        console.print(f"left out: {what}", soft_wrap=True)
+    for reason in proof.left_out:
+        console.print(f"left out: {reason}", soft_wrap=True)
     console.print(
         f"{'passed' if proof.passed else 'FAILED'}: {proof.instances} cases with {proof.branches:,} branches "
         f"in {seconds:.0f} s, largest error {proof.largest_error:.1e}"

@@ -21,10 +21,10 @@ def read_lines(path: Path) -> list[str]:
     try:
         if path != Path("-"):
             return read_text(path).split("\n")
-        given = options.standard_input(MOST_BYTES)
-        if len(given) > MOST_BYTES:
+        data = options.standard_input(MOST_BYTES)
+        if len(data) > MOST_BYTES:
             raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-        return given.decode("utf-8").split("\n")
+        return data.decode("utf-8").split("\n")
     except (OSError, ValueError) as error:
         raise ValueError(f"{shown_path(path)} cannot be read as requests: {error}") from error
 
@@ -52,8 +52,8 @@ def fields_of(line: str) -> dict[str, Any]:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        why = str(error).partition(": line ")[0]
-        raise ValueError(f"it cannot be read as JSON: {why}") from error
+        reason = str(error).partition(": line ")[0]
+        raise ValueError(f"it cannot be read as JSON: {reason}") from error
     if not isinstance(fields, dict):
         raise ValueError(f"it must be a JSON object, not {shown(fields)}")
     for name in fields:

@@ -44,20 +44,20 @@ def train(
     if not 0 < scale <= MOST_SCALE:
         raise ValueError(f"--scale must be above 0 and at most {MOST_SCALE}, not {scale}")
     console = options.console(as_json)
-    given: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer}
+    chosen: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer}
     if drafter is not None:
-        wrong = [
-            f"--{name}" for name, value in (given | {"fresh": fresh or None}).items() if value is not None
+        refused = [
+            f"--{name}" for name, value in (chosen | {"fresh": fresh or None}).items() if value is not None
         ]
-        if wrong:
-            raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(wrong)}")
+        if refused:
+            raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(refused)}")
         report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console, device)
         options.print_json(report) if as_json else console.print(line_of(report), soft_wrap=True)
         return 0
     if pair is not None:
         raise ValueError("--pair names the target that a --drafter is trained for; give both, or neither")
     if preset is None and text is None:
-        given["preset"] = preset = QUICK.name
+        chosen["preset"] = preset = QUICK.name
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     # What can be refused is refused now, not after the training.
     options.check_device(device)
@@ -67,9 +67,9 @@ def train(
         raise ValueError(f"{shown_path(Path(recipe.name))} is no name for a pair: rename the text's file")
     check_pair_folder(folder)
     check_runs(cache_folder() / "runs")
-    given |= {"seed": seed, "scale": scale if scale != 1 else None}
-    words = (f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None)
-    command = " ".join(("minispec train", *words))
+    chosen |= {"seed": seed, "scale": scale if scale != 1 else None}
+    arguments = (f"--{name} {shlex.quote(str(value))}" for name, value in chosen.items() if value is not None)
+    command = " ".join(("minispec train", *arguments))
     info = train_and_publish(recipe, folder, command, console, device=device, fresh=fresh)
     if as_json:
         options.print_json(summary(info))

@@ -77,11 +77,11 @@ def find_pair(name: str | Path) -> Path:
             folder = whole_folder(folder)
             if (folder / "pair.json").is_file():
                 return folder
-    how = "Train one with: minispec train"
+    advice = "Train one with: minispec train"
     if str(name) in MINUTES:
-        how = f"Train it with: minispec train --preset {name} ({MINUTES[str(name)]} min on two cores)"
-    known = ", ".join(sorted(known_pairs())) or "none yet"
-    raise ValueError(f"there is no pair called {shown(str(name), most=200)}; there is {known}. {how}")
+        advice = f"Train it with: minispec train --preset {name} ({MINUTES[str(name)]} min on two cores)"
+    names = ", ".join(sorted(known_pairs())) or "none yet"
+    raise ValueError(f"there is no pair called {shown(str(name), most=200)}; there is {names}. {advice}")
 
 
 def check_place(folder: Path) -> None:
@@ -135,29 +135,29 @@ def load_pair(
     folder = find_pair(name)
     info = read_json(folder / "pair.json")
     models = info.get("models", {})
-    if not (isinstance(models, dict) and all(isinstance(one, dict) for one in models.values())):
+    if not (isinstance(models, dict) and all(isinstance(name, dict) for name in models.values())):
         raise ValueError(f"{folder}/pair.json: models should hold an object for each model")
     path = folder / "tokenizer.json"
     if "tokenizer_sha256" in info:
         compare(path, json_hash(read_json(path)), info["tokenizer_sha256"])
     tokenizer = load_tokenizer(path)
     target, small = (
-        load_model(folder / one, device=device, dtype=dtype, described=models.get(one, {}))
-        for one in ("target", draft)
+        load_model(folder / name, device=device, dtype=dtype, described=models.get(name, {}))
+        for name in ("target", draft)
     )
     pair = Pair(target, small, tokenizer, folder, info)
     check_pair(pair, str(folder))
     return pair
 
 
-def check_pair(pair: Pair, where: str) -> None:
+def check_pair(pair: Pair, path: str) -> None:
     """Raises ValueError if the parts of a pair do not fit each other, or `pair.json` says what cannot be."""
     info = pair.info
     size = pair.target.vocab_size
     prompts = info.get("prompts", [])
     name = info.get("name", "")
-    lists = isinstance(prompts, list) and all(isinstance(prompt, list) for prompt in prompts)
-    tokens = [token for prompt in prompts for token in prompt] if lists else []
+    are_lists = isinstance(prompts, list) and all(isinstance(prompt, list) for prompt in prompts)
+    tokens = [token for prompt in prompts for token in prompt] if are_lists else []
     faults = {
         f": draft and target must share one vocabulary: the draft has {pair.draft.vocab_size} tokens, "
         f"the target {size}": pair.draft.vocab_size != size,
@@ -167,7 +167,7 @@ def check_pair(pair: Pair, where: str) -> None:
         "/pair.json: name should be a text that can be printed": (
             not isinstance(name, str) or not name.isprintable()
         ),
-        "/pair.json: prompts should be a list of lists of token ids": not lists,
+        "/pair.json: prompts should be a list of lists of token ids": not are_lists,
         f"/pair.json: prompts should hold token ids from 0 to {size - 1}": (
             not all(type(token) is int and 0 <= token < size for token in tokens)
         ),
@@ -175,7 +175,7 @@ def check_pair(pair: Pair, where: str) -> None:
     }
     for fault, is_so in faults.items():
         if is_so:
-            raise ValueError(f"{where}{fault}")
+            raise ValueError(f"{path}{fault}")
 
 
 def load_model(
@@ -207,14 +207,14 @@ def load_model(
     path = folder / WEIGHTS if (folder / WEIGHTS).exists() else folder / INDEX
     with torch.device("meta"):
         model = GPT(config)
-    wrong = mismatch(model, weights)
-    if wrong:
-        raise ValueError(f"{path} does not fit its config.json: {wrong}")
+    mismatched = mismatch(model, weights)
+    if mismatched:
+        raise ValueError(f"{path} does not fit its config.json: {mismatched}")
     if "sha256" in described:
         types = ", ".join(sorted({str(weight.dtype) for weight in weights.values()}))
         # The hash is of names and bits, and so it says nothing without the type that `save_model` writes.
-        found = tensors_hash(weights) if types == str(torch.bfloat16) else f"another type, {types}"
-        compare(path, found, described["sha256"])
+        digest = tensors_hash(weights) if types == str(torch.bfloat16) else f"another type, {types}"
+        compare(path, digest, described["sha256"])
     model.load_state_dict({n: w.to(device, dtype) for n, w in weights.items()}, assign=True)
     if config.tied:
         model.lm_head.weight = model.embed_tokens.weight
@@ -274,10 +274,10 @@ def json_hash(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(plain.encode()).hexdigest()
 
 
-def compare(path: Path, found: str, wanted: object) -> None:
+def compare(path: Path, digest: str, expected: object) -> None:
     """Raises ValueError if what was found, a hash, is not what `pair.json` says of a file."""
-    if found != wanted:
+    if digest != expected:
         raise ValueError(
-            f"{path} is not the file that pair.json describes: found {found[:28]}, described "
-            f"{shown(wanted)[1:29]}; restore it, or train the pair again"
+            f"{path} is not the file that pair.json describes: found {digest[:28]}, described "
+            f"{shown(expected)[1:29]}; restore it, or train the pair again"
         )

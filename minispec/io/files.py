@@ -49,8 +49,8 @@ def replaced(path: Path) -> Iterator[Path]:
     place, through = destination(path)
     try:
         folder = gettempdir() if through else place.parent
-        with TemporaryDirectory(prefix=".", suffix=".part", dir=folder, ignore_cleanup_errors=True) as beside:
-            new = Path(beside) / "new"
+        with TemporaryDirectory(prefix=".", suffix=".part", dir=folder, ignore_cleanup_errors=True) as aside:
+            new = Path(aside) / "new"
             yield new
             if through:
                 with new.open("rb") as source, place.open("wb") as sink:
@@ -70,7 +70,7 @@ def destination(path: Path) -> tuple[Path, bool]:
         ValueError: if no file can be written there.
     """
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         place = Path(os.path.realpath(path))
         if not place.parent.is_dir():
@@ -78,15 +78,15 @@ def destination(path: Path) -> tuple[Path, bool]:
         return place, False
     except (OSError, ValueError) as error:
         raise CannotWrite(path, error) from error
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise CannotWrite(path, "it is a folder")
-    if stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode):
+    if stat.S_ISCHR(status.st_mode) or stat.S_ISFIFO(status.st_mode):
         return path, True  # unresolved: the pipe behind /dev/stdout has no path
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise CannotWrite(path, "it is no file, no pipe and no terminal")
     for stream in (1, 2):
         with suppress(OSError):  # closed
-            if os.path.samestat(os.fstat(stream), found):
+            if os.path.samestat(os.fstat(stream), status):
                 raise CannotWrite(path, "standard output or error goes there; choose another file")
     return Path(os.path.realpath(path)), False
 
@@ -108,9 +108,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A tied head and its embedding share memory; in the file each stands by itself.
-        whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
         with replaced(path) as new:
-            save_file(whole, new, metadata=metadata)
+            save_file(contiguous, new, metadata=metadata)
     except (OSError, SafetensorError) as error:
         raise CannotWrite(path, error) from error
 
@@ -144,9 +144,9 @@ def replacing(folder: Path) -> Iterator[Path]:
         place = Path(os.path.realpath(folder))
         place.parent.mkdir(parents=True, exist_ok=True)
         settle(place)
-        beside = Path(mkdtemp(prefix=f".{place.name}-", dir=place.parent))
-        new = beside / "new"
-        before = beside / BEFORE
+        temporary = Path(mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+        new = temporary / "new"
+        before = temporary / BEFORE
         try:
             new.mkdir()
             yield new
@@ -156,7 +156,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         finally:
             if before.exists() and not place.exists():
                 before.rename(place)
-            remove(beside)
+            remove(temporary)
     except (OSError, CannotWrite) as error:
         why = CannotWrite(folder, error).why
         raise CannotWrite(folder, f"{why}; what was there before is unchanged") from error
@@ -173,18 +173,18 @@ def settle(place: Path) -> None:
         remove(before.parent)
 
 
-def remove(beside: Path) -> None:
+def remove(folder: Path) -> None:
     """Removes a temporary folder; whatever ends this half-way, a half-removed folder is never read."""
-    before = beside / BEFORE
+    before = folder / BEFORE
     with suppress(OSError):  # it is not there, as a rule
-        before.rename(beside / "removed")
-    shutil.rmtree(beside, ignore_errors=True)
+        before.rename(folder / "removed")
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def set_aside(place: Path) -> list[Path]:
     """Returns the old folders that processes have put aside to replace a folder, the latest first."""
-    found = place.parent.glob(f".{glob.escape(place.name)}-*/{BEFORE}")
-    return sorted(found, key=lambda path: path.stat().st_ctime_ns, reverse=True)
+    leftovers = place.parent.glob(f".{glob.escape(place.name)}-*/{BEFORE}")
+    return sorted(leftovers, key=lambda path: path.stat().st_ctime_ns, reverse=True)
 
 
 def names_aside(root: Path) -> set[str]:
@@ -216,7 +216,7 @@ def check_pair_folder(folder: Path) -> None:
         place = Path(os.path.realpath(folder))
         if place.is_symlink():
             raise OSError("the link leads to itself")
-        taken = place.exists() and not (place / "pair.json").is_file() and any(place.iterdir())
+        occupied = place.exists() and not (place / "pair.json").is_file() and any(place.iterdir())
         missing = [path for path in place.parents if not path.exists()]
         place.parent.mkdir(parents=True, exist_ok=True)
         TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent).cleanup()
@@ -226,7 +226,7 @@ def check_pair_folder(folder: Path) -> None:
         for path in missing:
             with suppress(OSError):  # it was not made, or another process uses it by now
                 path.rmdir()
-    if taken:
+    if occupied:
         raise ValueError(f"{cannot}: it holds other files; choose a new folder")
 
 

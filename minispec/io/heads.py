@@ -29,7 +29,7 @@ MAKERS: dict[str, Callable[[GPT, int], nn.Module]] = {
     "eagle": lambda target, layers: FeatureLayer(target.config, layers),
     "parallel": lambda target, layers: ParallelLayers(target.config, layers),
 }
-MOST = 64  # layers or heads
+MOST_HEADS = 64  # layers or heads
 
 
 def heads_folder(pair: Pair) -> Path:
@@ -61,22 +61,22 @@ def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
     paths = [folder / name for folder in (heads_folder(pair), pair.folder / "drafters")]
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
-        how = f"train it with: minispec train --drafter {kind} --pair {shown(pair.name)}"
-        raise ValueError(f"the pair {pair.name} has no {kind} drafter; {how}")
+        advice = f"train it with: minispec train --drafter {kind} --pair {shown(pair.name)}"
+        raise ValueError(f"the pair {pair.name} has no {kind} drafter; {advice}")
     try:
         with safe_open(path, framework="pt") as file:
             info = json.loads((file.metadata() or {})["minispec"])
             weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         number = info["number"]
-        if info["kind"] != kind or type(number) is not int or not 1 <= number <= MOST:
+        if info["kind"] != kind or type(number) is not int or not 1 <= number <= MOST_HEADS:
             raise ValueError(f"it says kind {shown(info['kind'])}, number {shown(number)}")
         made_for = info["target_sha256"]
         check_types(weights)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as a drafter: {error}") from error
     module = MAKERS[kind](pair.target, number)
-    if wrong := mismatch(module, weights):
-        raise ValueError(f"{path} was made for another target: {wrong}")
+    if mismatched := mismatch(module, weights):
+        raise ValueError(f"{path} was made for another target: {mismatched}")
     if made_for != target_hash(pair):
         raise ValueError(f"{path} was made for another target, of the same sizes; train it again")
     module.load_state_dict({key: w.to(pair.target.device, pair.target.dtype) for key, w in weights.items()})
@@ -85,8 +85,8 @@ def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
 
 def target_hash(pair: Pair) -> str:
     """Returns the SHA-256 of a pair's target in bfloat16, as its `pair.json` has it."""
-    known = pair.info.get("models", {}).get("target", {}).get("sha256")
-    if isinstance(known, str):
-        return known
+    recorded = pair.info.get("models", {}).get("target", {}).get("sha256")
+    if isinstance(recorded, str):
+        return recorded
     plain = {name: w.to(torch.bfloat16) for name, w in pair.target.state_dict().items()}
     return tensors_hash(plain)

@@ -50,7 +50,7 @@ def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
         "mlp_bias": False,
         "head_dim": config.head_dim,
         "torch_dtype": str(dtype).removeprefix("torch."),
-        **{name: getattr(config, ours) for name, (ours, _, _) in FIELDS.items()},
+        **{name: getattr(config, field) for name, (field, _, _) in FIELDS.items()},
     }
 
 
@@ -73,7 +73,7 @@ def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
         if size * data["num_attention_heads"] == data["hidden_size"]:
             size = None  # as it would be if nothing were said
     try:
-        sizes = {ours: kind(data[name]) for name, (ours, kind, _) in FIELDS.items()}
+        sizes = {field: kind(data[name]) for name, (field, kind, _) in FIELDS.items()}
         return GPTConfig(**sizes, head_size=size)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
@@ -86,15 +86,17 @@ def with_theta(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """
     fields = dict(data)
     for name in ROTARY:
-        how = fields.pop(name, None)
-        if how is None:
+        scaling = fields.pop(name, None)
+        if scaling is None:
             continue
-        known = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1, "rope_theta": ...}
-        if not isinstance(how, dict) or any(known.get(key) not in (said, ...) for key, said in how.items()):
+        supported = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1, "rope_theta": ...}
+        if not isinstance(scaling, dict) or any(
+            supported.get(key) not in (value, ...) for key, value in scaling.items()
+        ):
             plain = {"rope_type": "default"}
-            raise ValueError(f"{path} has {name} {shown(how)}; minispec reads None or {plain} only")
-        if "rope_theta" in how:
-            fields["rope_theta"] = how["rope_theta"]
+            raise ValueError(f"{path} has {name} {shown(scaling)}; minispec reads None or {plain} only")
+        if "rope_theta" in scaling:
+            fields["rope_theta"] = scaling["rope_theta"]
     return fields
 
 
@@ -102,9 +104,9 @@ def check_field(path: Path, name: str, value: Any, kind: type, most: float) -> N
     """Raises ValueError if a value is not of a type, or out of bounds; an integer may stand for a number."""
     kinds = (int, float) if kind is float else (kind,)
     if type(value) not in kinds or not (kind is bool or 0 < value <= most):
-        words = {bool: "true or false", int: "an integer", float: "a number"}
+        type_names = {bool: "true or false", int: "an integer", float: "a number"}
         bounds = "" if kind is bool else f" above 0 and at most {most:,}"
-        raise ValueError(f"{path} has {name} {shown(value)}; it should be {words[kind]}{bounds}")
+        raise ValueError(f"{path} has {name} {shown(value)}; it should be {type_names[kind]}{bounds}")
 
 
 def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
@@ -117,11 +119,12 @@ def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
         try:
             if path.exists() and not path.is_file():
                 raise OSError("it is no file")
-            found = load_file(path)
-            if again := sorted(stored.keys() & found.keys()):
-                raise ValueError(f"{shown(again[0])} stands in another file, too, and only one can be right")
-            check_types(found)
-            stored |= found
+            tensors = load_file(path)
+            if repeated := sorted(stored.keys() & tensors.keys()):
+                name = shown(repeated[0])
+                raise ValueError(f"{name} stands in another file, too, and only one can be right")
+            check_types(tensors)
+            stored |= tensors
         except (OSError, SafetensorError, ValueError) as error:
             raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
     weights: dict[str, Tensor] = {}
@@ -141,16 +144,16 @@ def check_types(weights: Mapping[str, Tensor]) -> None:
     """Raises ValueError if a weight, [...], is of a type that needs scales to be read: integers, 8 bits."""
     for name, weight in weights.items():
         if weight.dtype not in TYPES:
-            known = ", ".join(map(str, TYPES))
-            raise ValueError(f"{shown(name)} has type {weight.dtype}; minispec reads {known}")
+            supported = ", ".join(map(str, TYPES))
+            raise ValueError(f"{shown(name)} has type {weight.dtype}; minispec reads {supported}")
 
 
 def weight_files(folder: Path) -> list[Path]:
     """Returns the files of a checkpoint's weights; ValueError if its index names none of this folder."""
     if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
         return [folder / WEIGHTS]
-    found = read_json(folder / INDEX).get("weight_map")
-    names = sorted({str(name) for name in found.values()}) if isinstance(found, dict) else []
+    weight_map = read_json(folder / INDEX).get("weight_map")
+    names = sorted({str(name) for name in weight_map.values()}) if isinstance(weight_map, dict) else []
     plain = all(Path(name).name == name and name.endswith(".safetensors") for name in names)
     if not 0 < len(names) <= MOST_FILES or not plain:
         raise ValueError(

@@ -46,31 +46,31 @@ class LoggingRng(SeededRng):
 
     def take(self) -> tuple[Draw, ...]:
         """Returns the notes so far, and forgets them."""
-        taken = tuple(self.draws)
+        draws = tuple(self.draws)
         self.draws = []
-        return taken
+        return draws
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Says yes with the given probabilities, and notes it: probs [B] -> [B] bool (see `Rng`)."""
-        yes = super().bernoulli(probs, place)
-        low = torch.where(yes, 0.0, probs.double())
-        high = torch.where(yes, probs.double(), 1.0)
-        self._note("accept", low, high, yes, place)
-        return yes
+        outcome = super().bernoulli(probs, place)
+        low = torch.where(outcome, 0.0, probs.double())
+        high = torch.where(outcome, probs.double(), 1.0)
+        self._note("accept", low, high, outcome, place)
+        return outcome
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks ids, and notes it: probs [B, V] -> [B] ids (see `Rng`)."""
-        picked = super().categorical(probs, place)
+        token = super().categorical(probs, place)
         cumulative = probs.double().cumsum(-1)
         edges = torch.nn.functional.pad(cumulative / cumulative[:, -1:], (1, 0))  # [B, V + 1], from 0 to 1
-        low, high = (edges.gather(1, picked[:, None] + side)[:, 0] for side in (0, 1))
-        self._note("pick", low, high, picked, place)
-        return picked
+        low, high = (edges.gather(1, token[:, None] + side)[:, 0] for side in (0, 1))
+        self._note("pick", low, high, token, place)
+        return token
 
-    def _uniforms(self, wanted: Tensor) -> Tensor:
-        uniform = super()._uniforms(wanted)
-        drawn = zip(uniform.tolist(), wanted.tolist(), strict=True)
-        self._drawn = [number if asked else None for number, asked in drawn]
+    def _uniforms(self, needed: Tensor) -> Tensor:
+        uniform = super()._uniforms(needed)
+        pairs = zip(uniform.tolist(), needed.tolist(), strict=True)
+        self._drawn = [number if is_needed else None for number, is_needed in pairs]
         return uniform
 
     def _note(self, kind: DrawKind, low: Tensor, high: Tensor, outcomes: Tensor, place: Place | None) -> None:
@@ -78,12 +78,12 @@ class LoggingRng(SeededRng):
         count = len(outcomes)
         place = place or Place(RoundPlan.unlimited(count, outcomes.device))
         prompts = place.plan.prompt_ids
-        each = [None] * count if place.positions is None else place.positions.tolist()
+        positions = [None] * count if place.positions is None else place.positions.tolist()
         decided = [True] * count if place.live is None else place.live.tolist()
-        columns = prompts, each, low.tolist(), high.tolist(), self._drawn, map(int, outcomes.tolist())
-        for happens, (prompt, position, *rest) in zip(decided, zip(*columns, strict=True), strict=True):
+        columns = prompts, positions, low.tolist(), high.tolist(), self._drawn, map(int, outcomes.tolist())
+        for happens, (prompt, position, *numbers) in zip(decided, zip(*columns, strict=True), strict=True):
             if happens:
-                self.draws.append(Draw(prompt, position, kind, *rest))
+                self.draws.append(Draw(prompt, position, kind, *numbers))
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ class Recording:
         """Returns the decisions about token i, and of each whether a test came before it."""
         if self._row(index, prompt) is None:
             return []
-        mine = [d for d in self.draws[index] if d.prompt == prompt]
-        first_test = next((n for n, d in enumerate(mine) if d.kind == "accept"), len(mine))
+        draws = [d for d in self.draws[index] if d.prompt == prompt]
+        first_test = next((n for n, d in enumerate(draws) if d.kind == "accept"), len(draws))
         position = len(self.trace.committed(prompt, index)) + i
-        return [(d, n > first_test) for n, d in enumerate(mine) if d.position == position]
+        return [(d, n > first_test) for n, d in enumerate(draws) if d.position == position]
 
     def _row(self, index: int, prompt: int) -> int | None:
         """Returns the row of a prompt in a round that drafted chains, where draws tell tokens apart."""
@@ -161,7 +161,7 @@ def record_run(
     """
     requests = checked(target, prompts, settings)
     rounds = observe(target, drafter, requests, rng=rng, **settings)
-    seen = [(r, rng.take() if isinstance(rng, LoggingRng) else ()) for r in rounds]
+    observed = [(r, rng.take() if isinstance(rng, LoggingRng) else ()) for r in rounds]
     config = run_config(target, drafter, requests, settings)
-    trace = Trace(tuple(tuple(r.prompt) for r in requests), config, tuple(r for r, _ in seen))
-    return Recording(trace, tuple(words), tuple(draws for _, draws in seen), dict(info or {}))
+    trace = Trace(tuple(tuple(r.prompt) for r in requests), config, tuple(r for r, _ in observed))
+    return Recording(trace, tuple(words), tuple(draws for _, draws in observed), dict(info or {}))

@@ -26,8 +26,8 @@ def check_values(name: str, values: Any, shape: Sequence[int | None], allows: Al
         sizes = " × ".join("any" if size is None else str(size) for size in shape)
         raise ValueError(f"{name} should be a list of {sizes}")
     else:
-        for each in values:
-            check_values(name, each, shape[1:], allows)
+        for value in values:
+            check_values(name, value, shape[1:], allows)
 
 
 def integers(low: int, high: int) -> Allows:
@@ -62,9 +62,9 @@ def check_run(prompts: Sequence[Sequence[int]], rounds: Iterable[ObservedRound])
                 ),
                 **_faults(r, row, texts[prompt], finish),
             }
-            for words, wrong in faults.items():
-                if wrong:
-                    raise ValueError(f"round {r.index}, row {row}: {words}")
+            for fault, is_present in faults.items():
+                if is_present:
+                    raise ValueError(f"round {r.index}, row {row}: {fault}")
             texts[prompt] += r.emitted[row]
         finish |= dict(zip(r.prompt_ids, r.finish, strict=True))
         before = r.prompt_ids
@@ -75,14 +75,14 @@ def _faults(
 ) -> dict[str, bool]:
     """Returns what can be wrong with a row of a round that comes after a text, and whether it is."""
     emitted = list(r.emitted[row])
-    whole = [*r.draft.tokens[row, r.verdict.kept()[row]].tolist(), int(r.verdict.token[row])]
+    tokens = [*r.draft.tokens[row, r.verdict.kept()[row]].tolist(), int(r.verdict.token[row])]
     ended = finish.get(r.prompt_ids[row], None if r.live[row] else r.finish[row])
     return {
         "its pending token is not the last of the text": int(r.pending[row]) != text[-1],
         "it does not fit how the text had ended": (
             r.live[row] != (ended is None) or ended not in (None, r.finish[row])
         ),
-        "what it emits is not what was accepted": emitted != whole[: len(emitted)],
+        "what it emits is not what was accepted": emitted != tokens[: len(emitted)],
         "it emits nothing, or goes on after the end": bool(emitted) != r.live[row],
         "its length is not that of the text": r.lengths[row] != len(text) + len(emitted) - 1,
         "its caches do not hold what its length says": not _caches_fit(r, row),

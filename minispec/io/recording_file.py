@@ -62,7 +62,7 @@ class Field(NamedTuple):
     place: str  #: its attribute of a round, or of a record in it
     shape: str  #: how long its lists are, by the names in `_round_from_json`
     entries: str  #: what may stand in them, by the names there
-    made: Callable[[Any], Any] = _tuples  #: makes of what stands there what a round has
+    convert: Callable[[Any], Any] = _tuples  #: makes of what stands there what a round has
     optional: bool = False  #: whether it may be null
 
 
@@ -156,7 +156,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, CacheLengths):
         return astuple(value)
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return list(map(_plain, value))
     return short(value) if isinstance(value, float) else value
@@ -168,13 +168,14 @@ def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
 
     def pointed_at(row: int, i: int) -> set[int]:
         """Returns the tokens that figures point at in a position: they are kept, however improbable."""
-        here = slice(i, i + 1) if r.draft.parents is None else slice(None)  # in a tree all tokens
-        return {*drafted[row][here], *r.emitted[row][here], int(r.verdict.token[row])}
+        selected = slice(i, i + 1) if r.draft.parents is None else slice(None)  # in a tree all tokens
+        return {*drafted[row][selected], *r.emitted[row][selected], int(r.verdict.token[row])}
 
     def stored(values: Tensor, write: Callable[[Tensor, set[int]], list[Any]]) -> list[list[Any]]:
         """Writes [B, n, V]."""
         return [
-            [write(one, pointed_at(row, i)) for i, one in enumerate(each)] for row, each in enumerate(values)
+            [write(entry, pointed_at(row, i)) for i, entry in enumerate(entries)]
+            for row, entries in enumerate(values)
         ]
 
     return data | {
@@ -202,8 +203,8 @@ def _recording_from_json(data: Mapping[str, Any]) -> Recording:
     draws: list[tuple[Draw, ...]] = []
     for index, r in enumerate(data["rounds"]):
         try:
-            whole = _of_version_1(r, len(prompts), config.get("verifier")) if data["version"] == 1 else r
-            read.append(_round_from_json(whole, len(words), len(prompts)))
+            current = _of_version_1(r, len(prompts), config.get("verifier")) if data["version"] == 1 else r
+            read.append(_round_from_json(current, len(words), len(prompts)))
             draws.append(_draws_from_json(r["draws"], len(words), len(prompts)))
         except DAMAGE as error:
             raise ValueError(f"in its round {index}, {_reason(error)}") from error
@@ -254,7 +255,7 @@ def _round_from_json(data: Mapping[str, Any], size: int, prompts: int) -> Observ
         if value is not None or not field.optional:
             shape = [sizes[name_of_size] for name_of_size in field.shape.split()]
             check_values(name, value, shape, entries[field.entries])
-            value = field.made(value)
+            value = field.convert(value)
         record, _, attribute = field.place.rpartition(".")
         records[record][attribute] = value
     return ObservedRound(

@@ -26,8 +26,8 @@ def short(value: float) -> float:
 def dist_to_json(dist: Tensor, named: Iterable[int]) -> list[Any]:
     """Returns ids, their probabilities, and the mass of all others: [V] -> three entries."""
     wide = dist.double()
-    ids, probs, others = _parts(wide, wide >= LEAST, named)
-    return [ids, probs, short(float(others.sum()))]
+    ids, probs, count = _parts(wide, wide >= LEAST, named)
+    return [ids, probs, short(float(count.sum()))]
 
 
 def logits_to_json(logits: Tensor, named: Iterable[int]) -> list[Any]:
@@ -35,8 +35,8 @@ def logits_to_json(logits: Tensor, named: Iterable[int]) -> list[Any]:
     wide = logits.double()
     largest = torch.zeros_like(wide, dtype=torch.bool)
     largest[wide.topk(min(TOP_LOGITS, len(wide))).indices] = True
-    ids, values, others = _parts(wide, largest, named)
-    return [ids, values, short(float(others.logsumexp(0))) if bool(others.isfinite().any()) else None]
+    ids, values, count = _parts(wide, largest, named)
+    return [ids, values, short(float(count.logsumexp(0))) if bool(count.isfinite().any()) else None]
 
 
 def _parts(values: Tensor, keep: Tensor, named: Iterable[int]) -> tuple[list[int], list[float], Tensor]:
@@ -53,28 +53,28 @@ def tensor_from_json(stored: Any, read: Callable[..., Tensor], size: int, rows: 
     return torch.stack(flat).view(rows, width, size) if flat else torch.zeros(rows, width, size).double()
 
 
-def dist_from_json(ids: list[int], probs: list[float], rest: float, size: int) -> Tensor:
+def dist_from_json(ids: list[int], probs: list[float], mass: float, size: int) -> Tensor:
     """Reads a distribution over so many ids; the rest is spread evenly: [V] float64, which sums to 1."""
-    check_values("what is left of a distribution", rest, [], is_number)
-    dist = _filled(ids, probs, size, lambda others: rest / others)
+    check_values("what is left of a distribution", mass, [], is_number)
+    dist = _filled(ids, probs, size, lambda count: mass / count)
     total = float(dist.sum())
     if not abs(total - 1) < 1e-5 or bool((dist < 0).any()):
         raise ValueError(f"a distribution has a number below 0, or sums to {total:.6g}")
     return dist / total
 
 
-def logits_from_json(ids: list[int], values: list[float], rest: float | None, size: int) -> Tensor:
+def logits_from_json(ids: list[int], values: list[float], mass: float | None, size: int) -> Tensor:
     """Reads logits of so many ids, of which those that were not stored are alike: [V] float64."""
-    check_values("what is left of logits", rest, [], lambda value: value is None or is_number(value))
-    return _filled(ids, values, size, lambda others: -math.inf if rest is None else rest - math.log(others))
+    check_values("what is left of logits", mass, [], lambda value: value is None or is_number(value))
+    return _filled(ids, values, size, lambda count: -math.inf if mass is None else mass - math.log(count))
 
 
-def _filled(ids: list[int], values: list[float], size: int, each: Callable[[int], float]) -> Tensor:
+def _filled(ids: list[int], values: list[float], size: int, fill_value: Callable[[int], float]) -> Tensor:
     """Returns [size] float64 that has the given values at some ids, and `each` of their number at others."""
     check_values("ids", ids, [None], integers(0, size - 1))
     check_values("numbers", values, [len(ids)], is_number)
     if len(set(ids)) != len(ids):
         raise ValueError("an id has two numbers")
-    whole = torch.full((size,), each(max(size - len(ids), 1)), dtype=torch.float64)
-    whole[ids] = torch.tensor(values, dtype=torch.float64)
-    return whole
+    filled = torch.full((size,), fill_value(max(size - len(ids), 1)), dtype=torch.float64)
+    filled[ids] = torch.tensor(values, dtype=torch.float64)
+    return filled

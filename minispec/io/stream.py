@@ -55,8 +55,8 @@ def stream(rounds: Iterable[Round], tokenizer: Tokenizer, prompt: int = 0) -> It
         for token in emitted_for(prompt, r):
             if text := pieces.push(token):
                 yield text
-    if rest := pieces.flush():
-        yield rest
+    if remaining := pieces.flush():
+        yield remaining
 
 
 def until(

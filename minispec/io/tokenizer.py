@@ -67,9 +67,9 @@ def byte_signs() -> dict[str, int]:
     Printable bytes stand for themselves, the others, in order, as the characters from 256 on: no blanks.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
+    unprintable = [byte for byte in range(256) if byte not in printable]
     signs = {chr(byte): byte for byte in printable}
-    return signs | {chr(256 + i): byte for i, byte in enumerate(others)}
+    return signs | {chr(256 + i): byte for i, byte in enumerate(unprintable)}
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:

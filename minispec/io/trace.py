@@ -90,20 +90,20 @@ class Trace:
     def statistics(self, prompt: int | None = None) -> "Statistics":
         """Counts over all rounds; of one prompt, those in which it was live, with all of their seconds."""
         if prompt is None:
-            each = [(r, row) for r in self.rounds for row, live in enumerate(r.live) if live]
+            live_rows = [(r, row) for r in self.rounds for row, live in enumerate(r.live) if live]
             rounds = list(self.rounds)
         else:
-            each = [(r, row) for r, row in self.rounds_of(prompt) if r.live[row]]
-            rounds = [r for r, _ in each]
-        tested = [r.tested(row) for r, row in each]
+            live_rows = [(r, row) for r, row in self.rounds_of(prompt) if r.live[row]]
+            rounds = [r for r, _ in live_rows]
+        tested = [r.tested(row) for r, row in live_rows]
         phases = dict.fromkeys(phase for r in rounds for phase in r.seconds)
         return Statistics(
-            emitted=sum(len(r.emitted[row]) for r, row in each),
+            emitted=sum(len(r.emitted[row]) for r, row in live_rows),
             target_calls=len(rounds),
-            row_rounds=len(each),
-            accepted=sum(r.accepted(row) for r, row in each),
+            row_rounds=len(live_rows),
+            accepted=sum(r.accepted(row) for r, row in live_rows),
             tested=None if None in tested else sum(n for n in tested if n is not None),
-            drafted=sum(r.drafted(row) for r, row in each),
+            drafted=sum(r.drafted(row) for r, row in live_rows),
             seconds={phase: sum(r.seconds.get(phase, 0.0) for r in rounds) for phase in phases},
         )
 

@@ -35,10 +35,10 @@ def load_models(
     models = [load_model(folder, device=device, dtype=dtype) for folder in folders]
     info = {"name": printable_line(f"{folders[0].name} + {folders[1].name}")}
     pair = Pair(models[0], models[1], tokenizers[0], folders[0], info)
-    where = " and ".join(map(shown_path, folders))
-    check_pair(pair, where)
+    both = " and ".join(map(shown_path, folders))
+    check_pair(pair, both)
     if tokenizers[0].library.get_vocab() != tokenizers[-1].library.get_vocab():
-        raise ValueError(f"{where}: draft and target must share one vocabulary: their tokenizers differ")
+        raise ValueError(f"{both}: draft and target must share one vocabulary: their tokenizers differ")
     return pair
 
 

@@ -118,15 +118,15 @@ def english_documents() -> list[str]:
 
 def distinct_documents(texts: Iterable[str]) -> list[str]:
     """Makes documents of the prose in texts, a line a paragraph, where it is seen first; no short ones."""
-    seen: set[str] = set()
+    hashes: set[str] = set()
     documents = []
     for text in texts:
         parts = (" ".join(block.split()) for block in BLANK_LINES.split(text))
-        fresh = dict.fromkeys(part for part in parts if part not in seen and is_prose(part))
+        fresh = dict.fromkeys(part for part in parts if part not in hashes and is_prose(part))
         document = "\n\n".join(fresh)
         # What is dropped as too short is not seen: a longer document may still say it.
         if len(document) >= MINIMUM_CHARACTERS:
-            seen.update(fresh)
+            hashes.update(fresh)
             documents.append(document)
     return documents
 
@@ -145,9 +145,9 @@ def is_prose(paragraph: str) -> bool:
 
 def _library_files(root: Path) -> list[Path]:
     """Lists the library's source files, sorted alike on every system."""
-    found = [path.relative_to(root) for path in root.rglob("*.py")]
-    kept = [path for path in found if SKIPPED_FOLDERS.isdisjoint(path.parts[:-1])]
-    return [root / path for path in sorted(kept, key=lambda path: path.as_posix())]
+    paths = [path.relative_to(root) for path in root.rglob("*.py")]
+    selected = [path for path in paths if SKIPPED_FOLDERS.isdisjoint(path.parts[:-1])]
+    return [root / path for path in sorted(selected, key=lambda path: path.as_posix())]
 
 
 def _docstrings(path: Path) -> Iterator[str]:
@@ -191,14 +191,14 @@ def python_documents(root: Path) -> list[str]:
 
 def passages(lines: Iterable[str], least: int = 400) -> Iterable[str]:
     """Joins paragraphs to passages of at least `least` characters, cut at blank lines only."""
-    kept: list[str] = []
+    passage: list[str] = []
     for line in [*lines, ""]:
-        kept.append(line)
-        if not line.strip() and sum(map(len, kept)) >= least:
-            yield "\n".join(kept).strip("\n")
-            kept = []
-    if rest := "\n".join(kept).strip():
-        yield rest
+        passage.append(line)
+        if not line.strip() and sum(map(len, passage)) >= least:
+            yield "\n".join(passage).strip("\n")
+            passage = []
+    if remaining := "\n".join(passage).strip():
+        yield remaining
 
 
 def split(name: str, documents: Sequence[str], seed: int) -> Corpus:

@@ -69,10 +69,10 @@ def texts_of(stage: CurriculumStage, recipe: Recipe, corpus: Corpus) -> Sequence
         stories = load_corpus("stories", recipe.seed, recipe.stories, stage.friends).train
     if stage.mix == (("story", 1.0),):
         return stories
-    whole = sum(parts for _, parts in stage.mix)
+    total = sum(parts for _, parts in stage.mix)
     texts: list[str] = []
     for kind, parts in stage.mix:
-        count = math.ceil(recipe.stories * parts / whole)
+        count = math.ceil(recipe.stories * parts / total)
         texts += stories[:count] if kind == "story" else draw_roll_calls(kind, count, recipe.seed)
     # The wording of the seed decides the order: another one would train other weights.
     random.Random(f"minispec lesson {recipe.seed}").shuffle(texts)
@@ -108,9 +108,9 @@ def batch(sequences: Tensor, size: int, step: int, seed: int) -> Tensor:
     killed go on as if nothing had happened. Every epoch visits all sequences in an order of its own.
     """
     count = len(sequences)
-    wanted = range(step * size, (step + 1) * size)
+    indices = range(step * size, (step + 1) * size)
     orders = {
         epoch: np.random.default_rng([seed, epoch]).permutation(count)
-        for epoch in {w // count for w in wanted}
+        for epoch in {w // count for w in indices}
     }
-    return sequences[[int(orders[w // count][w % count]) for w in wanted]]
+    return sequences[[int(orders[w // count][w % count]) for w in indices]]

@@ -98,4 +98,4 @@ def forced_accuracy(model: GPT, corpus: Corpus, tokenizer: Tokenizer) -> dict[st
     for number, token, fact in forced_positions(corpus, tokenizer):
         for name in (fact, "all"):
             hits.setdefault(name, []).append(bool(right[number, token - 1]))
-    return {name: sum(found) / len(found) for name, found in sorted(hits.items())}
+    return {name: sum(correct) / len(correct) for name, correct in sorted(hits.items())}

@@ -27,11 +27,11 @@ class Distribution:
     words: tuple[str, ...]  #: the options, all different
     weights: tuple[float, ...]  #: one positive number per word; they sum to 1
 
-    def without(self, taken: set[str]) -> "Distribution":
+    def without(self, excluded: set[str]) -> "Distribution":
         """Returns the distribution given that none of `taken` comes up."""
-        kept = [(w, p) for w, p in zip(self.words, self.weights, strict=True) if w not in taken]
-        total = sum(p for _, p in kept)
-        return Distribution(tuple(w for w, _ in kept), tuple(p / total for _, p in kept))
+        remaining = [(w, p) for w, p in zip(self.words, self.weights, strict=True) if w not in excluded]
+        total = sum(p for _, p in remaining)
+        return Distribution(tuple(w for w, _ in remaining), tuple(p / total for _, p in remaining))
 
 
 class Pen(Protocol):
@@ -80,7 +80,7 @@ def tell(pen: Pen, friends: int = 3) -> None:
     for scene in range(MOST_SCENES):
         order = WORDS[f"who-{len(waiting)}"]
         friend = waiting[order.words.index(pen.choose(order))]  # nobody plays two scenes in a row
-        waiting = [other for other in cast if other is not friend] or cast
+        waiting = [another for another in cast if another is not friend] or cast
         play(pen, friend)
         idiom = pen.choose(WORDS["between"])
         if idiom != "silence":

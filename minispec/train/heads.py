@@ -50,8 +50,8 @@ class HeadRecipe:
         with torch.no_grad():
             hidden = target.hidden(tokens)
             logits = target.head(hidden)
-        found, places = self.guesses(module, target, tokens, hidden)
-        return decayed([divergence(logits[:, at], one) for at, one in zip(places, found, strict=True)])
+        guesses, places = self.guesses(module, target, tokens, hidden)
+        return decayed([divergence(logits[:, at], guess) for at, guess in zip(places, guesses, strict=True)])
 
 
 class Unrolled(KVCache):
@@ -62,9 +62,9 @@ class Unrolled(KVCache):
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Adds those of a step, [B, kv_heads, n, head_dim]; returns all, joined along n."""
-        kept = self.kept.setdefault(layer, [])
-        kept.append((keys, values))
-        return torch.cat([k for k, _ in kept], dim=2), torch.cat([v for _, v in kept], dim=2)
+        cached = self.kept.setdefault(layer, [])
+        cached.append((keys, values))
+        return torch.cat([k for k, _ in cached], dim=2), torch.cat([v for _, v in cached], dim=2)
 
 
 def decayed(parts: Sequence[Tensor]) -> Tensor:
@@ -91,14 +91,14 @@ def unroll(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor, ste
     """
     n = tokens.shape[1]
     features = hidden
-    found = list[Tensor]()
+    unrolled = list[Tensor]()
     cache = Unrolled()
     for step in range(steps):
         before = F.pad(features[:, :-1], (0, 0, 1, 0))  # none before the first token
         view = target.view(n, None)._replace(mask=seen(n, step).to(tokens.device), cache=cache)
         features = layer.through(tokens, before, target, view)
-        found.append(features)
-    return found
+        unrolled.append(features)
+    return unrolled
 
 
 def cut(n: int, k: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -111,10 +111,10 @@ def cut(n: int, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """
     text = torch.arange(n)
     places = torch.cat([text, text[text % k > 0]])
-    far = torch.where(torch.arange(len(places)) < n, 0, places % k)
-    begin = places - far
-    same = (begin[n:] == begin[:, None]) & (far[n:] <= far[:, None])
-    return places, far, torch.cat([text <= begin[:, None], same], dim=1)
+    offset = torch.where(torch.arange(len(places)) < n, 0, places % k)
+    begin = places - offset
+    same_draft = (begin[n:] == begin[:, None]) & (offset[n:] <= offset[:, None])
+    return places, offset, torch.cat([text <= begin[:, None], same_draft], dim=1)
 
 
 def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> Guesses:
@@ -125,8 +125,8 @@ def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> Guesses
     """
     n = tokens.shape[1]
     config = target.config
-    places, far, sees = cut(n, k)
-    chosen = [(far == i).nonzero()[:, 0].to(tokens.device) for i in range(min(k, n))]
+    places, offsets, sees = cut(n, k)
+    chosen = [(offsets == i).nonzero()[:, 0].to(tokens.device) for i in range(min(k, n))]
     places = places.to(tokens.device)
     sees = sees.to(tokens.device)
     x = target.embed_tokens(tokens)
@@ -134,28 +134,28 @@ def guess(parts: ParallelLayers, target: GPT, tokens: Tensor, k: int) -> Guesses
     cos, sin = (table[places] for table in rotary_tables(config, target.dtype, target.device))
     states = parts(x, View(cos, sin, sees, Unrolled()))
     logits = target.head(parts.correct(states, target.embed_tokens(tokens[:, places])))
-    return [logits[:, which] for which in chosen], [places[which] for which in chosen]
+    return [logits[:, step] for step in chosen], [places[step] for step in chosen]
 
 
 def exit_guesses(head: Exit, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
     """What leaves after the first layers should be what leaves after the last; tokens [B, n]."""
     with torch.no_grad():
         view = target.view(tokens.shape[1], None)
-        early = target.layers[: head.layers](target.embed_tokens(tokens), view)
-    return [target.head(head(early))], [slice(None)]
+        stream = target.layers[: head.layers](target.embed_tokens(tokens), view)
+    return [target.head(head(stream))], [slice(None)]
 
 
 def medusa_guesses(heads: Medusa, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
     """Head i, on the state at t of hidden [B, n, D], guesses what the target has at t + 1 + i."""
-    found = [head(hidden[:, : -i - 1]) for i, head in enumerate(heads)]
-    return found, [slice(i + 1, None) for i in range(len(found))]
+    logits = [head(hidden[:, : -i - 1]) for i, head in enumerate(heads)]
+    return logits, [slice(i + 1, None) for i in range(len(logits))]
 
 
 def feature_guesses(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
     """After each token of a draft, the layer guesses what the target has there; states are [B, n, D]."""
     steps = unroll(layer, target, tokens, hidden, UNROLLED)
-    found = [target.head(states[:, i:]) for i, states in enumerate(steps)]
-    return found, [slice(i, None) for i in range(UNROLLED)]
+    logits = [target.head(states[:, i:]) for i, states in enumerate(steps)]
+    return logits, [slice(i, None) for i in range(UNROLLED)]
 
 
 def parallel_guesses(parts: ParallelLayers, target: GPT, tokens: Tensor, hidden: Tensor) -> Guesses:
@@ -166,8 +166,8 @@ def parallel_guesses(parts: ParallelLayers, target: GPT, tokens: Tensor, hidden:
 def make_medusa(target: GPT, number: int) -> Medusa:
     """Returns heads that begin as copies of the target's own."""
     heads = Medusa(target.config.width, target.vocab_size, number)
-    own = target.lm_head.weight.detach()
-    heads.load_state_dict({name: own for name in heads.state_dict() if "lm_head" in name}, strict=False)
+    weight = target.lm_head.weight.detach()
+    heads.load_state_dict({name: weight for name in heads.state_dict() if "lm_head" in name}, strict=False)
     return heads
 
 
@@ -185,8 +185,8 @@ def make_feature_layer(target: GPT, number: int) -> FeatureLayer:
 
 def begin(part: FeatureLayer | ParallelLayers, target: GPT) -> None:
     """Copies the target's first layers and its last norm into what has such parts."""
-    for made, own in zip(part.layers, target.layers, strict=False):
-        made.load_state_dict(own.state_dict())
+    for layer, target_layer in zip(part.layers, target.layers, strict=False):
+        layer.load_state_dict(target_layer.state_dict())
     part.norm.load_state_dict(target.norm.state_dict())
 
 

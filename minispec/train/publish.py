@@ -46,14 +46,14 @@ def publish(
         info = describe(recipe, dataset, command)
         info["tokenizer_sha256"] = json_hash(read_json(temporary / "tokenizer.json"))
         write_json(temporary / "pair.json", info)
-        written = {name: load_model(temporary / name) for name in trained}
-        info |= {"models": measure(written, dataset, trained)}
+        saved = {name: load_model(temporary / name) for name in trained}
+        info |= {"models": measure(saved, dataset, trained)}
         for name, model in info["models"].items():
             model["config_sha256"] = json_hash(read_json(temporary / name / "config.json"))
         info |= finish(load_pair(temporary))
         if dataset.corpus.stories:
-            known = dataset.corpus, dataset.tokenizer
-            info["forced_accuracy"] = {name: forced_accuracy(own, *known) for name, own in written.items()}
+            inputs = dataset.corpus, dataset.tokenizer
+            info["forced_accuracy"] = {name: forced_accuracy(model, *inputs) for name, model in saved.items()}
         write_json(temporary / "pair.json", info)
     return info
 

@@ -34,15 +34,15 @@ class Teacher:
         """Returns the logits [B, n, V] of sequences [B, n], in the type that the caller's autocast says."""
         names = [row.numpy().tobytes() for row in rows.cpu()]
         new = [i for i, name in enumerate(names) if name not in self._kept]
-        found: dict[bytes, Tensor] = {}
+        logits_of: dict[bytes, Tensor] = {}
         if new:
             with torch.no_grad():
                 logits = self.model(rows[new])
-            found = {names[i]: row for i, row in zip(new, logits, strict=True)}
+            logits_of = {names[i]: row for i, row in zip(new, logits, strict=True)}
             self.left -= logits.nbytes
             if self.left >= 0:
-                self._kept |= found
-        return torch.stack([found[name] if name in found else self._kept[name] for name in names])
+                self._kept |= logits_of
+        return torch.stack([logits_of[name] if name in logits_of else self._kept[name] for name in names])
 
 
 @torch.no_grad()
@@ -61,10 +61,10 @@ def write_sequences(
     for count, temperature in written:
         for first in range(0, count, ROWS):
             size = (min(ROWS, count - first),)
-            some = sequences[torch.randint(len(sequences), size, generator=order), :opening].tolist()
+            prompts = sequences[torch.randint(len(sequences), size, generator=order), :opening].tolist()
             rng = SeededRng((seed + len(rows)) % 2**32)
-            how: Mapping[str, Any] = {"max_new_tokens": width - opening, "warp": Warp(temperature)}
-            steps = torch.tensor(list(generate(target, some, rng=rng, **how)))  # [n, size]
-            rows.append(torch.cat([torch.tensor(some), steps.T], dim=1))
-    whole = torch.cat(rows)
-    return torch.cat([whole, whole[:, -1:].expand(-1, width - whole.shape[1])], dim=1)
+            settings: Mapping[str, Any] = {"max_new_tokens": width - opening, "warp": Warp(temperature)}
+            steps = torch.tensor(list(generate(target, prompts, rng=rng, **settings)))  # [n, size]
+            rows.append(torch.cat([torch.tensor(prompts), steps.T], dim=1))
+    drawn = torch.cat(rows)
+    return torch.cat([drawn, drawn[:, -1:].expand(-1, width - drawn.shape[1])], dim=1)

@@ -128,9 +128,9 @@ def prepare_distillation(recipe: Recipe, target: GPT, dataset: Dataset) -> tuple
             written = write_sequences(target, corpus, recipe.written, recipe.seed)
             sequences[kind] = torch.cat([corpus, written])
     reads = sum(stage.steps * stage.rows for stage in recipe.distill_stages)
-    again = reads > sum(map(len, sequences.values()))  # else there is nothing to keep logits for
+    reuses = reads > sum(map(len, sequences.values()))  # else there is nothing to keep logits for
     data = replace(dataset, sequences={**dataset.sequences, **sequences})
-    return Teacher(target, KEPT if again else 0), data
+    return Teacher(target, KEPT if reuses else 0), data
 
 
 def train_model(
@@ -202,11 +202,11 @@ class State:
         weights: dict[str, Tensor] = {}
         states: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.optimizers]
         for name, tensor in tensors.items():
-            kind, _, rest = name.partition(".")
+            kind, _, state_name = name.partition(".")
             if kind == "model":
-                weights[rest] = tensor
+                weights[state_name] = tensor
             else:
-                number, index, key = rest.split(".")
+                number, index, key = state_name.split(".")
                 states[int(number)].setdefault(int(index), {})[key] = tensor
         self.model.load_state_dict(weights)
         for (optimizer, _), state in zip(self.optimizers, states, strict=True):
@@ -218,13 +218,13 @@ class State:
 def make_optimizers(model: GPT, recipe: Recipe) -> Optimizers:
     """Returns Muon for the matrices inside the layers and AdamW for the rest, each with its highest rate."""
     matrices: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
+    remaining: list[nn.Parameter] = []
     for name, weight in model.named_parameters():
-        (matrices if name.startswith("layers.") and weight.dim() == 2 else others).append(weight)
+        (matrices if name.startswith("layers.") and weight.dim() == 2 else remaining).append(weight)
     muon = torch.optim.Muon(
         matrices, lr=recipe.learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
     )
-    adamw = torch.optim.AdamW(others, lr=recipe.other_rate, betas=(0.9, 0.95), weight_decay=0.0)
+    adamw = torch.optim.AdamW(remaining, lr=recipe.other_rate, betas=(0.9, 0.95), weight_decay=0.0)
     return [(muon, recipe.learning_rate), (adamw, recipe.other_rate)]
 
 
@@ -251,8 +251,8 @@ def descend(
     first = state.step if state else 0
     started = perf_counter() - (state.seconds if state else 0.0)
     for step in range(first, steps):
-        found = loss(step)
-        found.backward()
+        value = loss(step)
+        value.backward()
         nn.utils.clip_grad_norm_(module.parameters(), CLIP)
         for optimizer, rate in optimizers:
             for group in optimizer.param_groups:
@@ -267,7 +267,7 @@ def descend(
             if done % SAVE_EVERY == 0 or done == steps:
                 state.save()
         if done % TELL_EVERY == 0 or done == steps:
-            report(Progress(name, done, steps, float(found.detach()), seconds))
+            report(Progress(name, done, steps, float(value.detach()), seconds))
 
 
 def divergence(target: Tensor, draft: Tensor) -> Tensor:
@@ -288,6 +288,6 @@ def autocast(device: torch.device) -> torch.autocast:
     if device.type == "cuda":
         fast = torch.cuda.is_bf16_supported()
     else:
-        found: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-        fast = bool(found.get("avx512_bf16") or found.get("amx_bf16"))
+        capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+        fast = bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
     return torch.autocast(device.type, torch.bfloat16, enabled=fast)

@@ -221,5 +221,5 @@ def test_what_cannot_be_measured(refused, pair, line, words, monkeypatch, tmp_pa
 
 def test_the_first_columns_of_a_table_stand_left():
     """As many as it says; numbers stand right."""
-    table = bench_tables.Grid(["pair", "rule", "speed-up"], [["a", "b", "1"]], left=2).rich("")
+    table = bench_tables.Grid(["pair", "rule", "speed-up"], [["a", "b", "1"]], left_columns=2).rich("")
     assert [column.justify for column in table.columns] == ["left", "left", "right"]

@@ -37,7 +37,7 @@ RULES_K = 4
 
 def markdown(grid: Grid) -> str:
     """Returns a table in Markdown; "" without rows."""
-    rule = ("---" if i < grid.left else "---:" for i in range(len(grid.columns)))
+    rule = ("---" if i < grid.left_columns else "---:" for i in range(len(grid.columns)))
     lines = [f"| {' | '.join(row)} |" for row in (grid.columns, *grid.rows)]
     return "\n".join([lines[0], f"|{'|'.join(rule)}|", *lines[1:]]) if grid.rows else ""
 

@@ -22,11 +22,11 @@ def step_html(step: Step, index: int, total: int, sampled: bool) -> str:
 
     Where tokens are not drawn (`sampled`), the rows of probabilities are left out.
     """
-    where = "Step" if step.round is None else f"Round {step.round + 1}, step"
+    heading = "Step" if step.round is None else f"Round {step.round + 1}, step"
     caches = f"The target's cache holds {count(len(step.target_cache), 'token')}"
     caches += "" if step.draft_cache is None else f", the draft's {len(step.draft_cache)}"
     body = [
-        f'<summary><span class="ms-where">{where} {index + 1} of {total}</span> '
+        f'<summary><span class="ms-where">{heading} {index + 1} of {total}</span> '
         f'<span class="ms-title">{html.escape(step.title)}</span></summary>',
         _phases(step),
         f'<p class="ms-say">{html.escape(step.sentence)}</p>',
@@ -46,7 +46,9 @@ def _phases(step: Step) -> str:
         return ""
     current = 'aria-current="step" style="background:#1b1b1b;color:#ffffff"'
     names = [(p.replace("rollback", "roll back"), p == step.phase) for p in phases]
-    parts = [f"<b {current}>{name}</b>" if here else f"<span>{name}</span>" for name, here in names]
+    parts = [
+        f"<b {current}>{name}</b>" if is_current else f"<span>{name}</span>" for name, is_current in names
+    ]
     return f'<p class="ms-rail">{" › ".join(parts)}</p>'
 
 
@@ -91,13 +93,13 @@ def _text(step: Step) -> str:
     prompt = [t for t in step.text if t.state == "prompt"]
     parts = []
     if step.round is not None and prompt:
-        words = _visible("".join(t.text for t in prompt))
-        parts.append(f'<span data-state="prompt" style="color:#595959">{words}</span>')
-    rest = step.text if step.round is None else [t for t in step.text if t.state != "prompt"]
-    for state, run in groupby(rest, key=lambda t: t.state):
+        text = _visible("".join(t.text for t in prompt))
+        parts.append(f'<span data-state="prompt" style="color:#595959">{text}</span>')
+    emitted_tokens = step.text if step.round is None else [t for t in step.text if t.state != "prompt"]
+    for state, run in groupby(emitted_tokens, key=lambda t: t.state):
         style = "color:#595959" if state == "prompt" else paint(state)
-        words = "".join(map(_run_token, run))
-        parts.append(f'<span class="ms-run" style="{style}">{_sign(state).strip()}{words}</span>')
+        text = "".join(map(_run_token, run))
+        parts.append(f'<span class="ms-run" style="{style}">{_sign(state).strip()}{text}</span>')
     return f'<p class="ms-text" data-part="text">{"".join(parts)}</p>'
 
 
@@ -111,13 +113,13 @@ def _run_token(t: Token) -> str:
 
 def _round(step: Step, sampled: bool) -> str:
     """The round as a table: a column for each position, a row for each thing known about it."""
-    here = None if step.here is None else step.here + 2
-    marks = [' class="ms-here"' if i == here else "" for i in range(len(step.positions) + 2)]
+    current_column = None if step.here is None else step.here + 2
+    marks = [' class="ms-here"' if i == current_column else "" for i in range(len(step.positions) + 2)]
     heads = ["before", "pending", *(str(i + 1) for i in range(len(step.positions)))]
     titles = "".join(f'<th scope="col"{mark}>{head}</th>' for mark, head in zip(marks, heads, strict=True))
     pending = replace(step.text[step.before], state="pending")
-    known = [_known(p, sampled) for p in step.positions]
-    rows = {name: ["", "", *(cells[name] for cells in known)] for name in known[0]}
+    known_cells = [_known(p, sampled) for p in step.positions]
+    rows = {name: ["", "", *(cells[name] for cells in known_cells)] for name in known_cells[0]}
     rows["the draft guesses"][1] = _chip(pending)
     caches = (
         ("target's cache", step.target_cache, step.target_cut),
@@ -148,8 +150,8 @@ def _known(p: RoundPosition, sampled: bool) -> dict[str, str]:
         cells["p, the target's"] = _number(p.p)
         cells["min(1, p/q)"] = _number(p.ratio)
         # A test that needed no number has a dash.
-        drawn = "–" if p.test is None or p.test.number is None else f"{p.test.number:.3f}"
-        cells["u, the number drawn"] = "" if p.test is None else drawn
+        number = "–" if p.test is None or p.test.number is None else f"{p.test.number:.3f}"
+        cells["u, the number drawn"] = "" if p.test is None else number
     else:
         cells["the target says"] = html.escape(shown(p.says)) if p.says else ""
     verdict = f'<b class="ms-verdict" title="{p.verdict}">{STATES[p.verdict].glyph}</b>' if p.verdict else ""
@@ -213,16 +215,16 @@ def _draw(step: Step) -> str:
         state = "accepted"  # the stretch where a number accepts
         known = step.here is not None and step.positions[step.here].ratio is not None
         edge = "min(1, p/q)" if known else "the probability to be accepted"
-        words = f"u = {draw.number:.4f} is " + (
+        sentence = f"u = {draw.number:.4f} is " + (
             f"below {edge}: accepted" if draw.outcome else f"not below {edge}: rejected"
         )
     else:
-        kept = None if step.here is None else step.positions[step.here].kept
-        state = "drafted" if kept is None else kept.state
-        words = f"number drawn {draw.number:.4f}; this token owns {low:.3f} to {high:.3f}: taken"
+        token = None if step.here is None else step.positions[step.here].kept
+        state = "drafted" if token is None else token.state
+        sentence = f"number drawn {draw.number:.4f}; this token owns {low:.3f} to {high:.3f}: taken"
     stretch = f"left:{100 * low:.2f}%;width:{100 * (high - low):.2f}%;background:{STATES[state].colour}"
     return (
-        f'<div class="ms-draw"><p>{html.escape(words)}</p><div class="ms-line" aria-hidden="true">'
+        f'<div class="ms-draw"><p>{html.escape(sentence)}</p><div class="ms-line" aria-hidden="true">'
         f'<i class="ms-zone" style="{stretch}"></i>'
         f'<i class="ms-needle" style="left:{100 * draw.number:.2f}%">▼</i></div>'
         '<p class="ms-ends" aria-hidden="true"><span>0</span><span>1</span></p></div>'

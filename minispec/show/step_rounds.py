@@ -1,7 +1,7 @@
 """A round taken apart, one small thing at a time.
 
-The guesses one by one, the one pass that verifies them, the tests one by one, what is committed, what both
-caches forget, and the token that the draft's cache lacks after full acceptance. Each step says all that a
+The guesses one by one, the one forward that verifies them, the tests one by one, what is committed, what both
+caches forget, and the token that the draft's cache lacks after full acceptance. Each step has all that a
 page shows: the text with the state of each token, both caches, distributions, numbers drawn, and in words
 what happens.
 """
@@ -85,30 +85,33 @@ class RoundSteps:
 
     def _draft(self, i: int) -> Step:
         guess = self._guesses[i]
-        word = quoted(guess.text)
+        guess_text = quoted(guess.text)
         q = self._q[i]
-        who = "The drafter looks back"
+        subject = "The drafter looks back"
         if self._r.draft_cache:
-            who = f"The draft model reads {quoted(self._guesses[i - 1].text) if i else self._pending}"
+            subject = f"The draft model reads {quoted(self._guesses[i - 1].text) if i else self._pending}"
         draw = self._recording.draft_draw(self._r.index, i, self._prompt)
-        sentence = f"{who} and says what it finds most probable: {word}."
-        shown = NO_CHART
+        sentence = f"{subject}. Its most probable token is {guess_text}."
+        chart = NO_CHART
         if not is_one_hot(q):
-            drawn = _drawn(draw, " The number drawn is {:.4f}.")
-            sentence = f"{who} and draws {word}, for which {equation('q', float(q[guess.id]))}.{drawn}"
-            shown = self._chart("what the draft model thinks comes next", {guess.id: "guess"}, "q", q=q)
-        return self._step("draft", f"Guess {i + 1} of {len(self._guesses)}: {word}", sentence, i, shown, draw)
+            drawn_text = _drawn(draw, " The number drawn is {:.4f}.")
+            q_guess = equation("q", float(q[guess.id]))
+            sentence = f"{subject} and draws {guess_text}, for which {q_guess}.{drawn_text}"
+            chart = self._chart("what the draft model thinks comes next", {guess.id: "guess"}, "q", q=q)
+        return self._step(
+            "draft", f"Guess {i + 1} of {len(self._guesses)}: {guess_text}", sentence, i, chart, draw
+        )
 
     def _verify(self) -> Step:
         drafted = len(self._guesses)
-        sentence = f"The target reads {self._pending}, and says what comes next."
+        sentence = f"The target reads {self._pending}, and gives the next distribution."
         if drafted:
             guesses = "the guess" if drafted == 1 else f"the {drafted} guesses"
             sentence = (
-                f"The target reads {self._pending} and {guesses} in one parallel pass. It gives "
+                f"The target reads {self._pending} and {guesses} in one parallel forward. It gives "
                 f"{drafted + 1} distributions: one for each guess, and one for what comes after."
             )
-        return self._step("verify", f"Verify: one pass over {count(drafted + 1, 'token')}", sentence)
+        return self._step("verify", f"Verify: one forward over {count(drafted + 1, 'token')}", sentence)
 
     def _test(self, i: int) -> Step:
         token = self._guesses[i].id
@@ -119,17 +122,17 @@ class RoundSteps:
         guess = self._word(token)
         if is_one_hot(p):
             best = self._word(int(p.argmax()))
-            says = f"{best} too" if verdict == "accepted" else f"{best}, not {guess}"
-            sentence = f"The target would say {says}. The guess is {verdict}."
-            shown = self._plain_chart(i, {token: "guess"})
+            target_says = f"{best} too" if verdict == "accepted" else f"{best}, not {guess}"
+            sentence = f"The target would emit {target_says}. The guess is {verdict}."
+            chart = self._plain_chart(i, {token: "guess"})
         else:
             sentence = self._ratio(float(p[token]), float(q[token]), verdict, draw)
             title = "the target's distribution p beside the draft's q"
-            shown = self._chart(title, {token: "guess"}, "p", "q", p=p, q=q)
+            chart = self._chart(title, {token: "guess"}, "p", "q", p=p, q=q)
         if verdict == "rejected" and i + 1 < len(self._guesses):
             sentence += " What was drafted after it is not tested."
         title = f"Test {i + 1} of {len(self._guesses)}: {guess} is {verdict}"
-        return self._step("test", title, sentence, i, shown, draw)
+        return self._step("test", title, sentence, i, chart, draw)
 
     def _ratio(self, p: float, q: float, verdict: str, draw: Draw | None) -> str:
         """Tells how p, q and the number drawn decide, as far as the rule is known."""
@@ -137,14 +140,14 @@ class RoundSteps:
             return (
                 f"The target's own pick here is {'the same' if verdict == 'accepted' else 'another token'}."
             )
-        both = f"{equation('p', p)} and {equation('q', q)}"
+        probabilities = f"{equation('p', p)} and {equation('q', q)}"
         if self._rule not in REJECTION:
-            return f"{both}. By this rule the guess is {verdict}."
+            return f"{probabilities}. By this rule the guess is {verdict}."
         if p >= q:
-            return f"{both}, so min(1, p/q) = 1: accepted, and no number is drawn."
+            return f"{probabilities}, so min(1, p/q) = 1: accepted, and no number is drawn."
         than = "below" if verdict == "accepted" else "not below"
-        drawn = _drawn(draw, " The number drawn, u = {:.4f}, is " + f"{than} that: {verdict}.")
-        return f"{both}, so {equation('min(1, p/q)', p / q)}.{drawn or f' It is {verdict}.'}"
+        drawn_text = _drawn(draw, " The number drawn, u = {:.4f}, is " + f"{than} that: {verdict}.")
+        return f"{probabilities}, so {equation('min(1, p/q)', p / q)}.{drawn_text or f' It is {verdict}.'}"
 
     def _commit(self) -> Step:
         kind = self._r.kind(self._row)
@@ -157,27 +160,27 @@ class RoundSteps:
             return self._step("commit", f"Commit {tokens}", sentence, len(self._new) - 1)
         last = quoted(self._new[-1].text)
         draw = self._recording.next_draw(self._r.index, self._prompt)
-        how, shown = self._source(draw)
+        reason, chart = self._source(draw)
         title = f"Commit: {last}"
         sentence = "Only one more token fits, and none was guessed."
         if kind == "correction":
             title = f"Correct: {last}"
             guess = quoted(self._guesses[self._accepted].text)
-            sentence = f"The same pass says what comes instead of {guess}. {how}"
+            sentence = f"The same forward has the token instead of {guess}. {reason}"
         elif self._guesses:
             title = f"Bonus: {last}"
-            sentence = f"Every guess was accepted, and the pass has one more distribution. {how}"
-        return self._step("commit", title, f"{sentence} {gain}", self._accepted, shown, draw)
+            sentence = f"Every guess was accepted, and the forward has one more distribution. {reason}"
+        return self._step("commit", title, f"{sentence} {gain}", self._accepted, chart, draw)
 
     def _source(self, draw: Draw | None) -> tuple[str, Chart]:
         """Says what a correction or a bonus is taken from, and shows it."""
         i = self._accepted
         p = self._p[i]
-        picked = int(self._r.verdict.token[self._row])
+        token = int(self._r.verdict.token[self._row])
         rejected = i < len(self._guesses)
-        marks = {picked: "picked"} | ({self._guesses[i].id: "guess"} if rejected else {})
+        marks = {token: "picked"} | ({self._guesses[i].id: "guess"} if rejected else {})
         if is_one_hot(p):
-            return f"Its most probable token is {self._word(picked)}.", self._plain_chart(i, marks)
+            return f"Its most probable token is {self._word(token)}.", self._plain_chart(i, marks)
         source = "p"
         title = "the target's distribution p, from which the token is drawn"
         lead = ["p"]
@@ -190,8 +193,10 @@ class RoundSteps:
         elif self._guesses and self._rule not in REJECTION + OWN_PICKS:
             source = "what this rule makes of p and q"
             title = "the target's distribution p"
-        by = _drawn(draw, ", by the number {:.4f}")
-        return f"{self._word(picked)} is drawn from {source}{by}.", self._chart(title, marks, *lead, **of)
+        drawn_text = _drawn(draw, ", by the number {:.4f}")
+        return f"{self._word(token)} is drawn from {source}{drawn_text}.", self._chart(
+            title, marks, *lead, **of
+        )
 
     def _plain_chart(self, i: int, marks: dict[int, str]) -> Chart:
         """Shows the target's distribution as it is before temperature 0 puts all of it on one token."""
@@ -206,14 +211,14 @@ class RoundSteps:
         probable tokens are shown, and the first gives the order.
         """
         leading = torch.stack([of[name].double() for name in lead])
-        found = set(leading.topk(min(TOP, leading.shape[1])).indices.flatten().tolist())
+        leading_ids = set(leading.topk(min(TOP, leading.shape[1])).indices.flatten().tolist())
         highest = leading.amax(0)
-        kept = [i for i in found | set(marks) if i in marks or highest[i] >= 5e-4]
-        kept.sort(key=lambda i: (-float(leading[0, i]), i))
+        shown_ids = [i for i in leading_ids | set(marks) if i in marks or highest[i] >= 5e-4]
+        shown_ids.sort(key=lambda i: (-float(leading[0, i]), i))
         words = self._recording.words
         bars = [
-            TokenBars(words[i], marks.get(i, ""), {name: float(each[i]) for name, each in of.items()})
-            for i in kept
+            TokenBars(words[i], marks.get(i, ""), {name: float(probs[i]) for name, probs in of.items()})
+            for i in shown_ids
         ]
         return Chart(title, tuple(bars))
 
@@ -237,23 +242,23 @@ class RoundSteps:
 
     def _catch_up(self) -> Step:
         lacked = self._pending
-        why = "was read by the target alone"
+        reason = "was read by the target alone"
         if self._guesses:
             lacked = quoted(self._guesses[-1].text)
-            why = "its last guess, was made but never read"
-        sentence = f"The draft's cache lacks one token: {lacked}, {why}."
+            reason = "its last guess, was made but never read"
+        sentence = f"The draft's cache lacks one token: {lacked}, {reason}."
         return self._step("catch up", f"Catch up: the draft reads {lacked}", sentence)
 
     @property
     def _end(self) -> str:
         return ENDS[self._r.finish[self._row] or "cap"]
 
-    def _held(self, lengths: CacheLengths, phase: Phase, made: int = 0) -> int:
+    def _held(self, lengths: CacheLengths, phase: Phase, drafted: int = 0) -> int:
         """Returns how many tokens a cache holds after a phase, or after so many guesses that it made."""
         verified = lengths.verified[self._row]
         after = lengths.after[self._row]
         if phase == "draft":
-            return lengths.before[self._row] + made  # it reads the token before, to guess the next one
+            return lengths.before[self._row] + drafted  # it reads the token before, to guess the next one
         if phase in ("rollback", "catch up"):
             return after if phase == "catch up" else min(verified, after)
         # Where rows of a batch have drafts of different lengths, the shorter ones are read with padding.
@@ -271,10 +276,10 @@ class RoundSteps:
         drafted = len(self._guesses)
         done = (here or 0) + 1
         committed = phase not in ("draft", "verify", "test")
-        made = done if phase == "draft" else drafted
+        drafted_tokens = done if phase == "draft" else drafted
         tested = done if phase == "test" else drafted * committed
         judged = tested if tested <= self._accepted else drafted  # after a rejection nothing is tested
-        guesses = (*self._judged[:judged], *self._guesses[judged:made])
+        guesses = (*self._judged[:judged], *self._guesses[judged:drafted_tokens])
         # What was read is the text as it was drafted; after rollback it is the text as it was committed.
         read = self.committed if phase in ("rollback", "catch up") else (*self._block, *guesses)
         held = tuple(replace(t, pending=False) for t in read)
@@ -288,7 +293,7 @@ class RoundSteps:
             sentence,
             text=self.committed if committed else (*self._text, *guesses),
             target_cache=held[: self._held(r.target_cache, phase)],
-            draft_cache=held[: self._held(r.draft_cache, phase, made)] if r.draft_cache else None,
+            draft_cache=held[: self._held(r.draft_cache, phase, drafted_tokens)] if r.draft_cache else None,
             round=r.index,
             before=len(self._block) - 1,
             positions=tuple(starmap(self._position, known)),
@@ -309,9 +314,9 @@ class RoundSteps:
         return RoundPosition(guess, q, says, p, ratio, test, kept)
 
 
-def _drawn(draw: Draw | None, said: str) -> str:
+def _drawn(draw: Draw | None, template: str) -> str:
     """Fills the number drawn into some words; without a number there are none."""
-    return "" if draw is None or draw.number is None else said.format(draw.number)
+    return "" if draw is None or draw.number is None else template.format(draw.number)
 
 
 def is_one_hot(distribution: Tensor) -> bool:

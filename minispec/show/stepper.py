@@ -69,7 +69,7 @@ class Stepper:
             lines.append(f"{i:3d}. [{step.phase}] {step.title}. {step.sentence}")
         return "\n".join(lines)
 
-    def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
+    def _repr_mimebundle_(self, **options: Any) -> Mapping[str, Any]:
         return {"text/html": self.html(), "text/plain": self.text()}
 
 
@@ -103,52 +103,57 @@ def steps(recording: Recording, prompt: int = 0, rounds: int | None = None) -> l
         raise ValueError(f"rounds must be at least 1, not {rounds}")
     trace = recording.trace
     live = [(r, row) for r, row in trace.rounds_of(prompt) if r.live[row]]
-    shown = live[:rounds]
-    for r, row in shown:
+    live_rows = live[:rounds]
+    for r, row in live_rows:
         check_chain(r, row)
     before = [Token(t, recording.words[t], "prompt") for t in trace.prompts[prompt]]
     committed = (*before[:-1], replace(before[-1], state="pending", pending=True))
-    finish = trace.finish(prompt) if len(shown) == len(live) else None
-    found = [_prefill(before, committed, shown, finish)]
-    for r, row in shown:
-        one = RoundSteps(recording, r, row, prompt, committed)
-        found.extend(one.steps())
-        committed = one.committed
+    finish = trace.finish(prompt) if len(live_rows) == len(live) else None
+    all_steps = [_prefill(before, committed, live_rows, finish)]
+    for r, row in live_rows:
+        round_steps = RoundSteps(recording, r, row, prompt, committed)
+        all_steps.extend(round_steps.steps())
+        committed = round_steps.committed
     text = settled(committed)
     if finish is not None:
         text = tuple(replace(t, pending=False) for t in text)
-    title, sentence = _sum_up(shown, ENDS.get(finish or ""))
-    return [*found, Step("end", title, sentence, text, found[-1].target_cache, found[-1].draft_cache)]
+    title, sentence = _sum_up(live_rows, ENDS.get(finish or ""))
+    return [
+        *all_steps,
+        Step("end", title, sentence, text, all_steps[-1].target_cache, all_steps[-1].draft_cache),
+    ]
 
 
 def _prefill(
-    prompt: Sequence[Token], committed: tuple[Token, ...], shown: Sequence[RoundRow], finish: str | None
+    prompt: Sequence[Token], committed: tuple[Token, ...], live_rows: Sequence[RoundRow], finish: str | None
 ) -> Step:
-    if not shown:
-        why = "The run ended before this prompt had a row." if finish is None else "Not a single token fits."
-        return Step("prefill", "Nothing to do", why, committed, (), None)
+    if not live_rows:
+        reason = (
+            "The run ended before this prompt had a row." if finish is None else "Not a single token fits."
+        )
+        return Step("prefill", "Nothing to do", reason, committed, (), None)
     read = tuple(prompt[:-1])
-    draft_cache = read if any(r.draft_cache is not None for r, _ in shown) else None
-    who = "The target reads the prompt but its last token"
+    draft_cache = read if any(r.draft_cache is not None for r, _ in live_rows) else None
+    subject = "The target reads the prompt but its last token"
     if draft_cache is not None:
-        who = "Both models read the prompt but its last token, each into a cache of its own"
+        subject = "Both models read the prompt but its last token, each into a cache of its own"
     last = quoted(prompt[-1].text)
-    sentence = f"{who}. The last one, {last}, is pending."
+    sentence = f"{subject}. The last one, {last}, is pending."
     return Step(
         "prefill", f"Prefill: read {count(len(read), 'token')}", sentence, committed, read, draft_cache
     )
 
 
-def _sum_up(shown: Sequence[RoundRow], end: str | None) -> tuple[str, str]:
-    tokens = sum(len(r.emitted[row]) for r, row in shown)
-    accepted = sum(r.accepted(row) for r, row in shown)
-    title = f"{count(tokens, 'token')} in {count(len(shown), 'target call')}"
-    if not shown:
+def _sum_up(live_rows: Sequence[RoundRow], end: str | None) -> tuple[str, str]:
+    tokens = sum(len(r.emitted[row]) for r, row in live_rows)
+    accepted = sum(r.accepted(row) for r, row in live_rows)
+    title = f"{count(tokens, 'token')} in {count(len(live_rows), 'target call')}"
+    if not live_rows:
         return title, "Nothing was decoded."
     sentence = (
         f"{end or 'The run goes on from here'}. Alone, the target needs {count(tokens, 'call')}; here it "
-        f"needed {len(shown)}."
+        f"needed {len(live_rows)}."
     )
-    if tested := sum(r.tested(row) or 0 for r, row in shown):
+    if tested := sum(r.tested(row) or 0 for r, row in live_rows):
         sentence += f" Of {tested} guesses tested, {accepted} were accepted."
     return title, sentence

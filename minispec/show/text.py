@@ -38,7 +38,7 @@ def printable(text: str) -> str:
 
     Line ends and tabs stay.
     """
-    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+    return CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def readable(text: str) -> str:
@@ -48,8 +48,8 @@ def readable(text: str) -> str:
 
 def shown(word: str) -> str:
     """Returns a token's text by itself: without the space that begins a word, other blanks as signs."""
-    seen = readable(word).replace(" ", SPACE)
-    return seen.removeprefix(SPACE) or seen or "(nothing)"
+    visible = readable(word).replace(" ", SPACE)
+    return visible.removeprefix(SPACE) or visible or "(nothing)"
 
 
 def quoted(word: str) -> str:
@@ -143,8 +143,8 @@ def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, prompt
                 yield Text(f" {sign}" if sign.isalpha() else sign, style=f"bold {COLOURS[kind]}")
                 last = kind
             yield Text(text, style="strike " * (kind == "rejected") + COLOURS[kind])
-    if rest := pieces.flush():
-        yield Text(printable(rest))
+    if remaining := pieces.flush():
+        yield Text(printable(remaining))
 
 
 def legend(glyphs: Glyphs) -> Text:
@@ -172,7 +172,7 @@ class Outcome:
 
     def speed_up(self, alone: "Outcome") -> float:
         """Returns how many times less time a token takes than in another run."""
-        per_token, base = (one.seconds / max(one.tokens, 1) for one in (self, alone))
+        per_token, base = (outcome.seconds / max(outcome.tokens, 1) for outcome in (self, alone))
         return base / per_token
 
 
@@ -202,7 +202,7 @@ def cells(outcome: Outcome, alone: Outcome) -> list[str]:
         label += "\n in engines"
         calls += f"\n{counts.mean_acceptance_length:.2f}"
         accepted += f"\n{counts.accepted_over_drafted:.0%}"
-    same = {True: "yes", False: "no", None: "sampled"}[outcome.same]
+    same_text = {True: "yes", False: "no", None: "sampled"}[outcome.same]
     return [
         label,
         outcome.backend,
@@ -212,7 +212,7 @@ def cells(outcome: Outcome, alone: Outcome) -> list[str]:
         accepted,
         f"{outcome.tokens / outcome.seconds:,.0f}",
         f"{outcome.speed_up(alone):.2f}x",
-        same if outcome is not alone else "",
+        same_text if outcome is not alone else "",
     ]
 
 

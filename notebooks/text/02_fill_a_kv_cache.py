@@ -110,8 +110,8 @@ assert torch.allclose(rest, whole[7:], rtol=0, atol=1e-3)
 # %% [markdown]
 # ## One token is pending
 #
-# Reading the prompt in one pass is called *prefill*. Then the first round begins. (A *round*, in
-# short: the draft guesses a few tokens, and the target checks them in one pass. Notebooks 4 and 5
+# Reading the prompt in one forward is called *prefill*. Then the first round begins. (A *round*, in
+# short: the draft guesses a few tokens, and the target checks them in one forward. Notebooks 4 and 5
 # write it; here only the caches matter.)
 
 # %% tags=["predict", "claim-A1"]
@@ -276,14 +276,14 @@ assert first.target_cache.before == first.draft_cache.before == (len(prompt) - 1
 cache_grid(trace, words, 0, ["before", "drafted", "verified"])
 
 # %% tags=["hide-input", "misleads-whole-sequence", "claim-A3"]
-passes = []  # positions that go through the target, one number for each pass
+forwards = []  # positions that go through the target, one number for each forward
 hook = target.embed_tokens.register_forward_pre_hook(
-    lambda _, given: passes.append(given[0].shape[1])
+    lambda _, given: forwards.append(given[0].shape[1])
 )
 again = minispec.record(target, minispec.ModelDrafter(draft), [prompt], **settings)
 hook.remove()
-assert passes[0] == len(prompt) - 1  # prefill
-assert passes[1:] == [1 + r.drafted(0) for r in again.rounds]  # the pending token and the draft
+assert forwards[0] == len(prompt) - 1  # prefill
+assert forwards[1:] == [1 + r.drafted(0) for r in again.rounds]  # the pending token and the draft
 
 # %% [markdown]
 # It reads the pending token and the draft, no more. Do it with your own functions. The logits are

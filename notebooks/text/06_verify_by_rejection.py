@@ -46,7 +46,7 @@ print("target: a 3/6, b 2/6, c 1/6\ndraft:  a 1/6, b 1/6, c 4/6")
 # Otherwise emit the target's most probable token.
 
 # %% tags=["predict"]
-top_match = predict("law-of-top-match", guess=None)
+top_match = predict("distribution-of-top-match", guess=None)
 top_match
 
 # %% [markdown]
@@ -75,7 +75,7 @@ rule_distribution(exact_1, p, "abc", q=q, name="Rule 1", guess=top_match.distrib
 # draft. Otherwise emit the target's.
 
 # %% tags=["predict"]
-fresh_draw = predict("law-of-fresh-draw", guess=None)
+fresh_draw = predict("distribution-of-fresh-draw", guess=None)
 fresh_draw
 
 
@@ -155,7 +155,7 @@ check("residual", residual)
 # **Rule 4**: keep x with probability min(1, p/q). After a rejection draw from the residual.
 
 # %% tags=["predict"]
-rejection = predict("law-of-rejection", guess=None)
+rejection = predict("distribution-of-rejection", guess=None)
 rejection
 
 
@@ -360,7 +360,7 @@ verification_strip(r, run.words, drawn=[draw.number if draw else None for draw i
 # Each token has exactly the target's distribution, given the tokens before it. So the whole text
 # has. Notebook 9 enumerates that.
 #
-# A bad draft, even a random one, does not change that. It only costs time: K draft steps and a pass
+# A bad draft, even a random one, does not change that. It only costs time: K draft steps and a forward
 # for one token, if its first guess is rejected.
 #
 # The distribution is the same, the text need not be. Guesses and tests use random numbers too, so a

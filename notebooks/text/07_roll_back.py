@@ -30,7 +30,7 @@ print(pair.walkthrough, "…")
 # %% [markdown]
 # ## The caches hold rejected tokens
 #
-# The target checks a draft by reading it. So after its pass, the cache holds keys and values of
+# The target checks a draft by reading it. So after its forward, the cache holds keys and values of
 # tokens that have just been rejected. The draft has read them too. They have to be removed: the
 # next token must not look at a token that is not in the text.
 #
@@ -100,7 +100,7 @@ keys = []
 values = []
 for token in [*prompt, *drafted]:
     look(token, keys, values)
-print("after the pass the lists hold", len(keys), "tokens")
+print("after the forward the lists hold", len(keys), "tokens")
 truncate(kept, keys, values)
 print("after rollback", len(keys))
 rolled_back = look(emitted[-1], keys, values)  # the correction
@@ -118,7 +118,7 @@ assert torch.equal(rolled_back, [look(token, *fresh) for token in [*prompt, *emi
 # %% tags=["claim-A5", "claim-C3", "nbval-check-output"]
 cache = target.new_cache(rows=1)
 read(target, cache, [*prompt, *drafted])
-print("after the pass the cache holds", int(cache.lengths), "tokens")
+print("after the forward the cache holds", int(cache.lengths), "tokens")
 cache.truncate([kept])
 print("after rollback", int(cache.lengths))
 rolled_back = read(target, cache, emitted[-1:])  # the correction: [1, V]
@@ -162,7 +162,7 @@ from inspect import getsource
 
 print(getsource(catch_up))
 cache = target.new_cache(rows=1)
-print("the pass has read", len(read(target, cache, [*prompt, *drafted])), "tokens")
+print("the forward has read", len(read(target, cache, [*prompt, *drafted])), "tokens")
 catch_up(target, cache, [*prompt, *emitted])
 print("the cache holds", int(cache.lengths), "tokens; the text has", len([*prompt, *emitted]))
 assert int(cache.lengths) == kept
@@ -294,7 +294,7 @@ def cache_lengths(cached, k, accepted):
     """Returns (target_verified, draft_drafted, after, catch_up) for one round.
 
     Both caches hold `cached` tokens when the round begins. Then k tokens are drafted, k >= 1.
-    target_verified: the target's length after the verification pass, before rollback.
+    target_verified: the target's length after the verification forward, before rollback.
     draft_drafted: the draft's length after drafting.
     after: the length of both caches when the round has ended.
     catch_up: how many tokens the draft must read to have that length: 0 or 1.
@@ -356,7 +356,7 @@ cut = run.target_cache
 print("accepted       ", *(f"{run.accepted(row):3}" for row in range(8)))
 for moment, lengths in (
     ("before", cut.before),
-    ("after the pass", cut.verified),
+    ("after the forward", cut.verified),
     ("rolled back", cut.after),
 ):
     print(f"{moment:15}", *(f"{length:3}" for length in lengths))

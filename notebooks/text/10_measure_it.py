@@ -108,7 +108,7 @@ latency([*times, *draft_times], at=5)
 
 # %% [markdown]
 # One often reads that the draft takes negligible time. Ours guesses token by token, so K guesses
-# cost K times c. (A parallel drafter guesses all of them in one pass: notebook 11.) Compare.
+# cost K times c. (A parallel drafter guesses all of them in one forward: notebook 11.) Compare.
 
 # %% tags=["misleads-negligible-draft"]
 from minispec.evidence.theory.formulas import refined_speed_up, speed_up

@@ -155,7 +155,7 @@ for rows in (1, 8, 64, 256):
     one, five = (forward_cost(7e9, 2, chip, tokens=rows * n).seconds for n in (1, 5))
     ratios[rows] = five / one
     print(f"{rows:3} side by side: {rows / one:6.0f} tokens a second;", end=" ")
-    print(f"with a draft of 4 a pass takes {five / one:.1f} times as long")
+    print(f"with a draft of 4 a forward takes {five / one:.1f} times as long")
 assert ratios[1] == 1 and ratios[256] > 4.9 and [*ratios.values()] == sorted(ratios.values())
 
 # %% [markdown]
@@ -280,10 +280,10 @@ predict("no-draft-model", guess=None)
 
 # %% [markdown]
 # One reads that speculation happens "within a single forward pass". That describes Medusa, whose
-# extra heads guess in the target's own pass, and not *self-drafting* in general: early exit, EAGLE
-# and chained MTP heads draft one token after the other. So does our draft model: K small passes
+# extra heads guess in the target's own forward, and not *self-drafting* in general: early exit, EAGLE
+# and chained MTP heads draft one token after the other. So does our draft model: K small forwards
 # come before the large one. (Parallel drafters such as PARD and DFlash draft a whole block in one
-# pass.) Count the forwards of a round.
+# forward.) Count the forwards of a round.
 
 
 # %% tags=["misleads-single-pass", "claim-D2"]
@@ -390,7 +390,7 @@ wrote(forwards, measured=result)
 # - A quantized or a bad draft changes the speed. A quantized target changes the text.
 # - Anything may draft, a model or a look-up, as long as it reports the distribution that it drew
 #   from. For a look-up that distribution is one-hot.
-# - With a separate draft that guesses token by token, a round is K small passes and a large one.
+# - With a separate draft that guesses token by token, a round is K small forwards and a large one.
 #   Self-drafting needs one model.
 #
 # Next, notebook 12: drafts from the text and from the target itself. Or take a drafter of your own,

@@ -323,7 +323,7 @@ for _ in range(3):  # draft: E layers, the exit, the head
     outs.append(first_layers(torch.tensor([tokens[-1:]]), first))
     tokens.append(int(target.head(exit(outs[-1])).argmax()))
 outs.append(first_layers(torch.tensor([tokens[-1:]]), first))  # verify: first the last guess …
-logits = other_layers(torch.cat(outs, dim=1), later)  # … then all four in one pass, [1, K+1, V]
+logits = other_layers(torch.cat(outs, dim=1), later)  # … then all four in one forward, [1, K+1, V]
 print("drafted by", E, "layers:", *(repr(words[token]) for token in tokens[1:]))
 print("the target's own:   ", *(repr(words[token]) for token in logits[0].argmax(-1).tolist()))
 print("tokens that went through each layer:", *reads.values())
@@ -479,7 +479,7 @@ assert all(how[True] in read for read in calls[-1])
 # with these, and forget what they have made of guesses. So each draft begins from what the target
 # knows. (*MTP modules* of large models work in the same way.)
 #
-# ## All positions in one pass: masks
+# ## All positions in one forward: masks
 #
 # The feature layer still takes a step for each token. A *parallel drafter* (PARD, DFlash) reads the
 # pending token and K − 1 *masks*, a learned vector in the place of each token to come. One forward
@@ -493,12 +493,12 @@ from copy import deepcopy
 from minispec.drafters.parallel import ParallelDrafter
 
 masked, _ = load_heads(pair, "parallel")
-blind, drafter, passes = deepcopy(masked), ParallelDrafter(masked, target), []
+blind, drafter, forwards = deepcopy(masked), ParallelDrafter(masked, target), []
 blind.change.weight.zero_()  # the correction that it was trained with is taken away
 drafter.start([prompt], target.hidden(torch.tensor([prompt[:-1]])))
-masked.layers[0].register_forward_pre_hook(lambda _, given: passes.append(given[0].shape[1]))
+masked.layers[0].register_forward_pre_hook(lambda _, given: forwards.append(given[0].shape[1]))
 draft = drafter.propose(torch.tensor(prompt[-1:]), 4, minispec.Warp(), round_rng(rows=1))
-print(f"{draft.k} tokens drafted in {len(passes)} forward over {passes[0]} places")
+print(f"{draft.k} tokens drafted in {len(forwards)} forward over {forwards[0]} places")
 for name, layers in (("as trained", masked), ("set to zero", blind)):
     run = run_with(ParallelDrafter(layers, target), prompts, 1)
     print(f"correction {name}: {run.statistics().tokens_per_target_call:.2f} tokens a target call")

@@ -4,7 +4,7 @@
 # **You'll do**: lay a tree of candidates beside its mask, write the rule that tries one candidate
 # after another, enumerate what comes out of it, and let a chain and a tree draft the same stories.
 #
-# **You'll learn**: how one pass checks several candidates for one position, why the text keeps the
+# **You'll learn**: how one forward checks several candidates for one position, why the text keeps the
 # target's distribution, and what the extra tokens cost.
 #
 # **You'll need**: notebooks 5 to 8.
@@ -62,9 +62,9 @@ assert chain[0] != true[0] and branches[1] == true[:3]
 
 # %% [markdown]
 # The cat slept on the floor, and the draft has forgotten it. The chain emits one token here, the
-# correction. The second branch is right, and would emit four. But how can one pass read both?
+# correction. The second branch is right, and would emit four. But how can one forward read both?
 #
-# ## One pass for a tree
+# ## One forward for a tree
 #
 # Each branch is a text of its own. So each token may see its own ancestors only: that takes a mask.
 # Give a tree by its *parents*. Number 0 is the pending token, then come the drafted ones, parents
@@ -124,13 +124,13 @@ predict("sibling-position", guess=None)
 # %% [markdown]
 # A token's position is the number of tokens of its text that come before it. So siblings share one.
 #
-# Let the target read the tree, in one pass. Is each token's row what it would be if its branch were
+# Let the target read the tree, in one forward. Is each token's row what it would be if its branch were
 # read as a plain text? And what if each token's position is its slot in the cache?
 
 
 # %% tags=["written", "claim-D5"]
 def score_tree(block, parents, cache, places=None):
-    """Reads a pending token and a tree in one pass: the target's logits [K + 1, V]."""
+    """Reads a pending token and a tree in one forward: the target's logits [K + 1, V]."""
     mask, depths = seen_from(parents)
     positions = torch.tensor([[int(cache.lengths) + place for place in places or depths]])
     tree = Tree(positions, torch.tensor([mask]))
@@ -148,7 +148,7 @@ for name, places in (("slot", range(7)), ("depth", None)):
 assert max(apart) < 1e-3
 
 # %% [markdown]
-# By depth each row is right, up to rounding: one pass gives the target's distribution after every
+# By depth each row is right, up to rounding: one forward gives the target's distribution after every
 # token of the tree.
 #
 # ## One candidate after another
@@ -330,7 +330,7 @@ assert all(a == b for a, b in pairs) and {len(a) for a, _ in pairs} >= {2, 3, 4}
 #
 # ## What stays in the cache
 #
-# The pass has read seven tokens into the cache, one after the other, whatever their positions.
+# The forward has read seven tokens into the cache, one after the other, whatever their positions.
 # Suppose that `floor . Pip` is kept. Which slots stay?
 
 # %%
@@ -527,7 +527,7 @@ wrote(seen_from, accept_path, path_slots, best_first, measured=result)
 # %% [markdown]
 # ## Recap
 #
-# - A tree has several candidates for one position. One pass checks all of it, because each token
+# - A tree has several candidates for one position. One forward checks all of it, because each token
 #   sees its own ancestors only, and siblings share a position.
 # - Candidates are tried one after another. Each rejection replaces p by its residual. However they
 #   are chosen, the text keeps its distribution, if each is tested with the q that it was drawn

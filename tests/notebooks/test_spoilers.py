@@ -180,7 +180,7 @@ def test_planted_spoilers_are_found():
     for key, line in (
         ("target-calls", "66 tokens: target alone 66 calls, with the draft 18"),
         ("acceptance-by-hand", "Half of the draft is kept, two twelfths of each token."),
-        ("law-of-rejection", "So (6, 4, 2) twelfths come out."),
+        ("distribution-of-rejection", "So (6, 4, 2) twelfths come out."),
         ("correction-again", "Look at c: it is never said after a rejection."),
         ("positions-without-cache", "That makes 390 positions in all."),
     ):

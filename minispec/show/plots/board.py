@@ -69,19 +69,24 @@ class Board:
         self.axes.set_axis_off()
         self.axes.set_xlim(0, width)
 
-    def write(self, x: float, y: float, text: str, **how: Any) -> None:
+    def write(self, x: float, y: float, text: str, **style: Any) -> None:
         """Writes a line at a point, by default from there to the right, and centred in height."""
         look: dict[str, Any] = {"fontsize": TEXT, "va": "center", "parse_math": False}
-        self.axes.text(x, y, text, **look | how)
+        self.axes.text(x, y, text, **look | style)
 
     def tile(
-        self, corner: tuple[float, float], size: tuple[float, float], state: State, text: str = "", **how: Any
+        self,
+        corner: tuple[float, float],
+        size: tuple[float, float],
+        state: State,
+        text: str = "",
+        **style: Any,
     ) -> None:
         """Draws a rectangle in a state's colour and hatch, with a text in the middle, free of the hatch.
 
         The lower left corner and the size are in inches; `how` is for the rectangle, such as `linewidth`.
         """
-        self.axes.add_artist(Rectangle(corner, *size, **area(state) | how))
+        self.axes.add_artist(Rectangle(corner, *size, **area(state) | style))
         if text:
             write_on(self.axes, corner[0] + size[0] / 2, corner[1] + size[1] / 2, text, state)
 
@@ -111,8 +116,8 @@ def tiled(
     lines = [line for panel in panels for line in panel]
     sizes = [(text_width(cell.text) + 0.18) / cell.wide for line in lines for cell in line.cells]
     column = max(0.42, *sizes)
-    left = MARGIN + widest(line.label for line in lines if line.cells) + 0.15
-    right = left + column * max(sum(cell.wide for cell in line.cells) for line in lines) + 0.15
+    label_width = MARGIN + widest(line.label for line in lines if line.cells) + 0.15
+    right = label_width + column * max(sum(cell.wide for cell in line.cells) for line in lines) + 0.15
     panel_width = right + widest(line.note for line in lines)
     page = Board(max(panel_width * len(panels) + MARGIN, 9.0))
     top = -widest(heads) - 0.25 * bool(heads)
@@ -120,7 +125,7 @@ def tiled(
     for number, panel in enumerate(panels):
         start = panel_width * number
         for i, head in enumerate(heads):
-            x = start + left + column * (i + 0.5)
+            x = start + label_width + column * (i + 0.5)
             page.write(x, top + 0.1, head, rotation=90, ha="center", va="bottom")
         y = top
         for line in panel:
@@ -129,9 +134,9 @@ def tiled(
             if not line.cells:
                 page.write(start + MARGIN, middle, line.label, weight="bold")
             else:
-                page.write(start + left - 0.15, middle, line.label, ha="right")
+                page.write(start + label_width - 0.15, middle, line.label, ha="right")
             page.write(start + right, middle, line.note)
-            x = start + left
+            x = start + label_width
             for cell in line.cells:
                 wide = column * cell.wide
                 if cell.look:
@@ -151,15 +156,15 @@ def twin_of(lines: Sequence[Line], heads: Sequence[str] = ()) -> str:
             texts = [[cell.text or "-" * bool(cell.look)] + ["…"] * (cell.wide - 1) for cell in line.cells]
             rows.append([line.label, *chain(*texts), line.note])
     head, *table = aligned(rows).splitlines()
-    rest = iter(table)
-    twin = [next(rest) if line.cells else line.label for line in lines]
+    texts_of_rows = iter(table)
+    twin = [next(texts_of_rows) if line.cells else line.label for line in lines]
     return "\n".join([head, *twin] if heads else twin)
 
 
 def in_order(names: Iterable[str], looks: Mapping[str, State] = STATES) -> list[State]:
     """Returns the looks of some names, each once, in the order in which they are listed."""
-    wanted = set(names)
-    return [state for name, state in looks.items() if name in wanted]
+    selected = set(names)
+    return [state for name, state in looks.items() if name in selected]
 
 
 def worded(name: str, figure: Figure, twin: Sequence[str], case: str = "", /, **values: Any) -> Picture:
@@ -168,8 +173,8 @@ def worded(name: str, figure: Figure, twin: Sequence[str], case: str = "", /, **
     The twin is a text or its lines. `case` is a special case there, and `values` are what these texts leave
     open; the rest: see `titled`.
     """
-    said = WORDS[name] | WORDS[name].get(case, {})
-    title, alt, caption = (" ".join(said[part].split()).format(**values) for part in PARTS)
+    wording = WORDS[name] | WORDS[name].get(case, {})
+    title, alt, caption = (" ".join(wording[part].split()).format(**values) for part in PARTS)
     return titled(name, figure, title, alt, caption, twin if isinstance(twin, str) else "\n".join(twin))
 
 
@@ -185,16 +190,16 @@ def titled(name: str, figure: Figure, title: str, alt: str, caption: str, twin: 
         if lines[-1] and text_width(f"{lines[-1]} {word}", "bold") > wide - 0.5:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
-    how: dict[str, Any] = {"fontsize": TEXT, "weight": "bold", "ha": "left", "parse_math": False}
+    style: dict[str, Any] = {"fontsize": TEXT, "weight": "bold", "ha": "left", "parse_math": False}
     if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
         engine.set(w_pad=0.1, h_pad=0.1)
-        figure.suptitle("\n".join(lines), x=0.1 / wide, **how)
+        figure.suptitle("\n".join(lines), x=0.1 / wide, **style)
     else:
         (axes,) = figure.axes
         top = HEAD * len(lines) + 0.15
         figure.set_size_inches(wide, high + top)
         axes.set_ylim(top=top)
-        axes.text(MARGIN, top - 0.15, "\n".join(lines), va="top", **how)
+        axes.text(MARGIN, top - 0.15, "\n".join(lines), va="top", **style)
     return Picture(name, figure, f"{title}. {alt}", caption, f"{title}\n{twin}", title)
 
 

@@ -22,7 +22,7 @@ MOMENTS: tuple[Moment, ...] = get_args(Moment)
 TITLES: Mapping[Moment, str] = {
     "before": "Before the round",
     "drafted": "After drafting",
-    "verified": "After the target's one pass",
+    "verified": "After the target's one forward",
     "rolled back": "After rollback",
     "caught up": "After the draft has caught up",
 }
@@ -85,13 +85,15 @@ def cache_slots(trace: Trace, index: int, moment: Moment, row: int = 0) -> list[
         after = lengths.after[row]
         full = verified if stage >= (1 if owner == "draft" else 2) else before
         # Rollback first, then the catch-up: the code does the second first, which comes to the same.
-        held = [before, full, full, min(verified, after), after][stage]
+        held_tokens = [before, full, full, min(verified, after), after][stage]
         for i, token in enumerate([*text, *drafted]):
-            if i < held:
+            if i < held_tokens:
                 state = "drafted" if i >= len(text) and not rolled_back else committed(i)
             else:
                 state = "rolled back" if i < full else "empty"
-            slots.append(Slot(owner, i, token if i < max(held, full) else None, state, i < held))
+            slots.append(
+                Slot(owner, i, token if i < max(held_tokens, full) else None, state, i < held_tokens)
+            )
     return slots
 
 
@@ -142,12 +144,12 @@ def cache_grid(
 
 def _line(owner: str, slots: Sequence[Slot], words: Sequence[str], first: int, end: int) -> Line:
     """Returns the line of the text or of a cache: those before the first position share a tile."""
-    held = sum(slot.held for slot in slots)
+    count = sum(slot.held for slot in slots)
     cells = [Cell(f"{first} tokens", STATES["prompt"], 2)] if first else []
     for slot in slots[first:end]:
         word = "" if slot.token is None else shown(words[slot.token])
         cells.append(tile(LOOKS[slot.state], word))
-    return Line(OWNERS[owner], cells, f"{held} tokens" if owner == "text" else f"holds {held}")
+    return Line(OWNERS[owner], cells, f"{count} tokens" if owner == "text" else f"holds {count}")
 
 
 def _case(r: ObservedRound, last: Moment) -> str:
@@ -188,10 +190,10 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
         title = f"{name}: {positions(steps)} positions"
         charts.prepare(axes, "position in the text", "step", "", title, loc="center")
         twin.append(f"{title} (# computed in this step, . from the cache)")
-        for n, (kept, computed) in enumerate(steps, 1):
-            axes.bar(range(1, kept + 1), 0.9, 0.9, n - 0.45, color=READ.colour)
-            axes.bar(range(kept + 1, kept + computed + 1), 0.9, 0.9, n - 0.45, color=COMPUTED.colour)
-            twin.append(f"  {n:3} {'.' * kept}{'#' * computed}")
+        for n, (reused, computed) in enumerate(steps, 1):
+            axes.bar(range(1, reused + 1), 0.9, 0.9, n - 0.45, color=READ.colour)
+            axes.bar(range(reused + 1, reused + computed + 1), 0.9, 0.9, n - 0.45, color=COMPUTED.colour)
+            twin.append(f"  {n:3} {'.' * reused}{'#' * computed}")
         end = max(map(sum, steps))
         axes.set(xlim=(0.5, end + 0.5), ylim=(len(steps) + 0.5, 0.5), xticks=[1, end], yticks=[1, len(steps)])
     patches = [charts.patch(READ), charts.patch(COMPUTED)]

@@ -26,23 +26,25 @@ def chart(width: float, height: float, x: str = "", y: str = "", grid: str = "bo
     return figure, prepare(figure.add_subplot(), x, y, grid)
 
 
-def panels(count: int, across: int, width: float, height: float, **how: Any) -> tuple[Figure, Sequence[Axes]]:
+def panels(
+    count: int, across: int, width: float, height: float, **style: Any
+) -> tuple[Figure, Sequence[Axes]]:
     """Returns a figure, in inches, with so many axes in lines of `across` at most."""
     figure = sheet(width, height)
-    grid = figure.subplots(-(-count // across), min(count, across), squeeze=False, **how).flatten()
+    grid = figure.subplots(-(-count // across), min(count, across), squeeze=False, **style).flatten()
     for axes in grid[count:]:
         axes.set_visible(False)
     return figure, grid[:count]
 
 
-def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both", title: str = "", **how: Any) -> Axes:
+def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both", title: str = "", **style: Any) -> Axes:
     """Names both axes, sets their text to a readable size, and takes away what only decorates.
 
     `how` is for the title, such as `weight`; by default it begins at the left.
     """
     axes.set_xlabel(x, fontsize=TEXT)
     axes.set_ylabel(y, fontsize=TEXT)
-    axes.set_title(title, fontsize=TEXT, parse_math=False, **{"loc": "left"} | how)
+    axes.set_title(title, fontsize=TEXT, parse_math=False, **{"loc": "left"} | style)
     axes.tick_params(which="both", labelsize=TEXT)
     axes.spines[["top", "right"]].set_visible(False)
     if grid:
@@ -51,9 +53,9 @@ def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both", title: str
     return axes
 
 
-def columns(axes: Axes, labels: Sequence[str], **how: Any) -> None:
+def columns(axes: Axes, labels: Sequence[str], **style: Any) -> None:
     """Names the columns of bars at 0, 1, …, without ticks; a dollar sign is no formula."""
-    axes.set_xticks(range(len(labels)), labels, parse_math=False, **how)
+    axes.set_xticks(range(len(labels)), labels, parse_math=False, **style)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.6, len(labels) - 0.4)
 
@@ -98,10 +100,10 @@ def whiskers(points: Sequence[Any], medians: Sequence[float], scale: float = 1) 
     return abs(scale * quartiles.T - medians)
 
 
-def levels(axes: Axes, heights: Numbers, half: float, **how: Any) -> LineCollection:
+def levels(axes: Axes, heights: Numbers, half: float, **style: Any) -> LineCollection:
     """Draws a line across each column, from its middle so far to both sides, such as a distribution's."""
     middles = np.arange(len(heights))
-    return axes.hlines(heights, middles - half, middles + half, **how)
+    return axes.hlines(heights, middles - half, middles + half, **style)
 
 
 def keys(axes: Axes, columns: int = 1) -> None:
@@ -122,13 +124,15 @@ def keys(axes: Axes, columns: int = 1) -> None:
 
 def keys_below(figure: Figure, handles: Sequence[Any] = (), columns: int = 2) -> None:
     """Puts one key under all panels; without handles, of what the first panel shows."""
-    found = handles or figure.axes[0].get_legend_handles_labels()[0]
-    figure.legend(handles=found, loc="outside lower left", ncols=columns, fontsize=TEXT, frameon=False)
+    entries = handles or figure.axes[0].get_legend_handles_labels()[0]
+    figure.legend(handles=entries, loc="outside lower left", ncols=columns, fontsize=TEXT, frameon=False)
 
 
-def note(axes: Axes, text: str, point: tuple[float, float], offset: tuple[float, float], **how: Any) -> None:
+def note(
+    axes: Axes, text: str, point: tuple[float, float], offset: tuple[float, float], **style: Any
+) -> None:
     """Writes a text so many points away from a point of the chart."""
-    axes.annotate(text, point, offset, textcoords="offset points", fontsize=TEXT, **how)
+    axes.annotate(text, point, offset, textcoords="offset points", fontsize=TEXT, **style)
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:

@@ -71,8 +71,8 @@ def _draw(page: Board, x: float, y: float, text: str, state: str) -> None:
     else:
         page.tile((x, y), (end - x, LINE - 0.1), look, label, linewidth=0.6)
     if state == "rejected":
-        ends = [x + text_width(look.glyph) + 0.1, end - 0.05]
-        page.axes.plot(ends, [middle - 0.02] * 2, color="black", linewidth=2, zorder=4)
+        edges = [x + text_width(look.glyph) + 0.1, end - 0.05]
+        page.axes.plot(edges, [middle - 0.02] * 2, color="black", linewidth=2, zorder=4)
 
 
 def _label(text: str, state: str) -> str:

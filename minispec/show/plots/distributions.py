@@ -22,7 +22,7 @@ FALSE_ALARM = 1e-6  # of right code, for all its shares together
 
 
 def rule_distribution(
-    found: FirstToken,
+    first_token: FirstToken,
     p: Sequence[float],
     labels: Sequence[str],
     guess: Sequence[float] | None = None,
@@ -40,18 +40,18 @@ def rule_distribution(
     if q is not None:
         outline = charts.area(DRAFTER) | {"facecolor": "white", "edgecolor": DRAFTER.colour}
         axes.bar(range(len(q)), q, 2 * HALF, label=DRAFTER.word, **outline)
-    charts.stack(axes, RIGHT, "drafted and kept", found.kept, [0.0] * len(p), 0.04)
-    charts.stack(axes, STATES["correction"], "emitted instead", found.said, found.kept, 0.04)
+    charts.stack(axes, RIGHT, "drafted and kept", first_token.kept, [0.0] * len(p), 0.04)
+    charts.stack(axes, STATES["correction"], "emitted instead", first_token.said, first_token.kept, 0.04)
     charts.levels(axes, p, BEYOND, color=TARGET.colour, linewidth=5, label=TARGET.word)
     for x, value in enumerate(guess or ()):
         charts.guess_at(axes, x + BEYOND, value, "" if x else GUESS.word)
-    emitted = found.distribution
+    emitted = first_token.distribution
     charts.columns(axes, [f"{a}\n{_part(x)}" for a, x in zip(labels, emitted, strict=True)])
     axes.set_ylim(0, 1.1 * max(*emitted, *p, *(guess or [0]), *(q or [0])))
     charts.keys(axes, 2)
     lines = {
-        f"{RIGHT.glyph} drafted and kept": found.kept,
-        f"{STATES['correction'].glyph} emitted instead": found.said,
+        f"{RIGHT.glyph} drafted and kept": first_token.kept,
+        f"{STATES['correction'].glyph} emitted instead": first_token.said,
         "comes out": emitted,
         TARGET.word: p,
         DRAFTER.word: q,
@@ -59,7 +59,7 @@ def rule_distribution(
     }
     rows = [[head, *map(_part, line)] for head, line in lines.items() if line is not None]
     away = total_variation(emitted, p)
-    off = {label: x - y for label, x, y in zip(labels, emitted, p, strict=True)}
+    differences = {label: x - y for label, x, y in zip(labels, emitted, p, strict=True)}
     case = "right" if away < 1e-9 else "constant" if max(emitted) > 1 - 1e-9 else ""
     return worded(
         "rule-distribution",
@@ -68,15 +68,15 @@ def rule_distribution(
         case,
         name=name,
         labels=", ".join(labels),
-        kept=parts(found.kept, WHOLE),
-        said=parts(found.said, WHOLE),
+        kept=parts(first_token.kept, WHOLE),
+        said=parts(first_token.said, WHOLE),
         together=parts(emitted, WHOLE),
         target=parts(p, WHOLE),
-        few=", ".join(label for label, x in off.items() if x < -1e-9),
-        many=", ".join(label for label, x in off.items() if x > 1e-9),
+        few=", ".join(label for label, x in differences.items() if x < -1e-9),
+        many=", ".join(label for label, x in differences.items() if x > 1e-9),
         constant=max(zip(emitted, labels, strict=True))[1],
         away=away,
-        acceptance=Fraction(found.acceptance).limit_denominator(100),
+        acceptance=Fraction(first_token.acceptance).limit_denominator(100),
     )
 
 
@@ -102,9 +102,9 @@ def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> 
         return "right"
     if max(counts) == sum(counts):
         return f"always {names[counts.index(max(counts))]}"
-    off = [share - x for share, x in zip(shares, p, strict=True)]
-    worst = max(range(len(off)), key=lambda i: (abs(off[i]), off[i]))
-    return f"{names[worst]} too {'often' if off[worst] > 0 else 'rarely'}"
+    differences = [share - x for share, x in zip(shares, p, strict=True)]
+    worst = max(range(len(differences)), key=lambda i: (abs(differences[i]), differences[i]))
+    return f"{names[worst]} too {'often' if differences[worst] > 0 else 'rarely'}"
 
 
 def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], names: Sequence[str]) -> Picture:
@@ -117,9 +117,9 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
     """
     if not counts or any(len(of) != len(p) or sum(of) < 1 for of in counts.values()):
         raise ValueError(f"give at least one rule, and for each {len(p)} counts with one draw at least")
-    said = {rule: verdict(of, p, names) for rule, of in counts.items()}
-    right = [rule for rule, word in said.items() if word == "right"]
-    verdicts = [f"{(RIGHT if rule in right else WRONG).glyph} {word}" for rule, word in said.items()]
+    verdict_of = {rule: verdict(of, p, names) for rule, of in counts.items()}
+    right = [rule for rule, word in verdict_of.items() if word == "right"]
+    verdicts = [f"{(RIGHT if rule in right else WRONG).glyph} {word}" for rule, word in verdict_of.items()]
     across = min(4, len(counts))
     size = max(12, across * (widest([*counts, *verdicts], 3.3) + 0.4)), 4.6 * -(-len(counts) // across) + 1.4
     figure, panels = charts.panels(len(counts), across, *size, sharey=True)
@@ -141,7 +141,7 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
         names=", ".join(names),
         odds=1 / FALSE_ALARM,
         right=" and ".join(right) or "none",
-        words=", ".join(f"{rule} {word}" for rule, word in said.items()),
+        words=", ".join(f"{rule} {word}" for rule, word in verdict_of.items()),
         draws=max(sum(of) for of in counts.values()),
     )
 

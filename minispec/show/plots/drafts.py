@@ -66,7 +66,7 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
         twin.append(f"guess {i}: {'  '.join(entries)}")
     key = "◀ drafted        length of a bar: q, the draft's distribution"
     figure.supxlabel(key, fontsize=TEXT, color=GREY)
-    said = ", ".join(f"{name} with q = {probability(q)}" for name, q in zip(names, drawn_q, strict=True))
+    guessed = ", ".join(f"{name} with q = {probability(q)}" for name, q in zip(names, drawn_q, strict=True))
     least = drawn_q.index(min(drawn_q))
     return worded(
         "draft",
@@ -77,7 +77,7 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
         name=names[least],
         number=least + 1,
         q=probability(drawn_q[least]),
-        drafted=said,
+        drafted=guessed,
     )
 
 
@@ -90,7 +90,7 @@ class Found(NamedTuple):
     right: int
 
 
-def draft_growth(found: Sequence[Found], k: int) -> Picture:
+def draft_growth(matches_found: Sequence[Found], k: int) -> Picture:
     """Draws, after each word, the match as a point and the draft, of k tokens at most, as a bar.
 
     The right part of it is below.
@@ -98,15 +98,15 @@ def draft_growth(found: Sequence[Found], k: int) -> Picture:
     Raises:
         ValueError: if there is no word, more is drafted than k, or more is right than drafted.
     """
-    if not found or any(not 0 <= x.right <= x.drafted <= k for x in found):
+    if not matches_found or any(not 0 <= x.right <= x.drafted <= k for x in matches_found):
         raise ValueError(
             f"give at least one word, and for each a draft of 0 to {k} tokens, some of them right"
         )
-    words, matches, drafted, right = zip(*found, strict=True)
-    wrong = np.subtract(drafted, right)
+    words, matches, drafted, right = zip(*matches_found, strict=True)
+    rejected = np.subtract(drafted, right)
     figure, axes = charts.chart(12, 6, "the text so far ends in", "tokens", "y")
-    charts.stack(axes, RIGHT, "drafted, right", right, [0] * len(found))
-    charts.stack(axes, WRONG, "drafted, wrong", wrong, right)
+    charts.stack(axes, RIGHT, "drafted, right", right, [0] * len(matches_found))
+    charts.stack(axes, WRONG, "drafted, wrong", rejected, right)
     dots = charts.dots(MATCH, 14) | {"ls": ":", "color": "black", "mfc": MATCH.colour, "clip_on": False}
     axes.plot(matches, label="the match", **dots)
     names = list(map(shown, words))
@@ -115,6 +115,6 @@ def draft_growth(found: Sequence[Found], k: int) -> Picture:
     axes.set_yticks(range(0, max([k, *matches]) + 2, 2))
     charts.keys(axes, columns=3)
     rows = [["text ends in", "match", "drafted", f"{RIGHT.glyph} right", f"{WRONG.glyph} wrong"]]
-    rows += [list(map(str, row)) for row in zip(names, matches, drafted, right, wrong, strict=True)]
-    values = {"words": len(found), "match": max(matches), "draft": max(drafted), "k": k}
+    rows += [list(map(str, row)) for row in zip(names, matches, drafted, right, rejected, strict=True)]
+    values = {"words": len(matches_found), "match": max(matches), "draft": max(drafted), "k": k}
     return worded("draft-growth", figure, aligned(rows), kept=sum(right), drafted=sum(drafted), **values)

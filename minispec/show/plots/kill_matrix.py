@@ -22,36 +22,36 @@ def panels(rows: Sequence[KillRow]) -> list[list[Line]]:
         heading = f"in {row.module}" + ".py" * ("." not in row.module)  # in C++ it is the whole name
         cells = [tile(MARKS[mark]) for mark in row.marks]
         modules.setdefault(heading, [Line(heading)]).append(Line(row.name, cells))
-    left: list[Line] = []
-    right: list[Line] = []
+    left_half: list[Line] = []
+    right_half: list[Line] = []
     for lines in modules.values():
-        is_left = not right and len(left) + len(lines) / 2 <= (len(rows) + len(modules)) / 2
-        (left if is_left else right).extend(lines)
-    return [left, right]
+        is_left = not right_half and len(left_half) + len(lines) / 2 <= (len(rows) + len(modules)) / 2
+        (left_half if is_left else right_half).extend(lines)
+    return [left_half, right_half]
 
 
-def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], theirs: Sequence[str] = ()) -> Picture:
+def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], other_checks: Sequence[str] = ()) -> Picture:
     """Draws which check, a column each in the order of the marks, finds which bug.
 
-    theirs: those checks that reimplement how other projects test.
+    other_checks: those checks that reimplement how other projects test.
     """
-    found = {check: sum(row.marks[i] != "." for row in rows) for i, check in enumerate(checks)}
+    caught = {check: sum(row.marks[i] != "." for row in rows) for i, check in enumerate(checks)}
     halves = [half for half in panels(rows) if half]
-    halves[-1].append(Line("found in all", [Cell(str(number)) for number in found.values()]))
-    heads = [f"{check} {PEER.glyph}" if check in theirs else check for check in checks]
+    halves[-1].append(Line("found in all", [Cell(str(number)) for number in caught.values()]))
+    heads = [f"{check} {PEER.glyph}" if check in other_checks else check for check in checks]
     figure = tiled(*halves, heads=heads, key=[*MARKS.values(), PEER], high=0.38)
-    ours = [i for i, check in enumerate(checks) if check not in theirs]
-    survivors = [row.name for row in rows if all(row.marks[i] == "." for i in ours)]
-    best = max(checks, key=found.__getitem__)
+    shipped = [i for i, check in enumerate(checks) if check not in other_checks]
+    survivors = [row.name for row in rows if all(row.marks[i] == "." for i in shipped)]
+    best = max(checks, key=caught.__getitem__)
     return worded(
         "kill-matrix",
         figure,
         twin_of([line for half in halves for line in half], heads),
-        "all" if found[best] == len(rows) else "",
+        "all" if caught[best] == len(rows) else "",
         bugs=len(rows),
-        found=len(rows) - len(survivors),
+        caught=len(rows) - len(survivors),
         checks=len(checks),
         survivors=", ".join(survivors) or "none",
         best=best,
-        most=found[best],
+        most=caught[best],
     )

@@ -1,6 +1,6 @@
 """What each token of a forward sees: queries of a verification, and trees of candidates.
 
-The target reads the pending token and K drafted ones in one pass: K+1 queries. Each sees all cached keys, the
+The target reads the pending token and K drafted ones in one forward: K+1 queries. Each sees all cached keys, the
 new keys before it, and its own. The output of a query is the distribution of the *next* token. So the pending
 token's output judges the first drafted token, and the last drafted token's output gives the bonus.
 """
@@ -73,8 +73,8 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
     wide = widest(names) + 0.2
     top = -wide
     places = [(MARGIN + (wide + GAP) * (at - first), top - LINE * i) for i, at in enumerate(positions, 1)]
-    left = places[-1][0] + wide + GAP  # of the mask
-    page = Board(left + LINE * len(names) + MARGIN)
+    mask_left = places[-1][0] + wide + GAP  # of the mask
+    page = Board(mask_left + LINE * len(names) + MARGIN)
     for position, (x, _) in dict(zip(positions, places, strict=True)).items():
         page.write(x, top + 0.2, f"position {first}" if position == first else str(position))
     twin = [["sees", "position", "token"]]
@@ -84,10 +84,10 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
             parent = places[parents[i - 1]][1]
             page.axes.plot([x - GAP, x], [parent + SMALL / 2, y + SMALL / 2], "k-")
         page.tile((x, y), (wide, SMALL), state, name)
-        page.write(left + LINE * i + SMALL / 2, top, name, rotation=90, ha="center", va="bottom")
-        row = [NEW if seen else HIDDEN for seen in sees]
+        page.write(mask_left + LINE * i + SMALL / 2, top, name, rotation=90, ha="center", va="bottom")
+        row = [NEW if is_visible else HIDDEN for is_visible in sees]
         for j, look in enumerate(row):
-            page.tile((left + LINE * j, y), (SMALL, SMALL), look, look.glyph)
+            page.tile((mask_left + LINE * j, y), (SMALL, SMALL), look, look.glyph)
         signs = "".join(look.glyph or "-" for look in row)
         twin.append([signs, str(positions[i]), f"{'  ' * (positions[i] - first)}{state.glyph} {name}"])
     figure = page.end(places[-1][1] - 0.1, [PENDING, DRAFTED, NEW, HIDDEN])
@@ -98,19 +98,19 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
 def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
     """Draws trees side by side, a column a depth: of each, under its name, the parents as in a `Draft`."""
     figure = sheet(12, 5)
-    deep = []
+    tree_depths = []
     panels = figure.subplots(1, len(shapes), sharey=True, squeeze=False)[0]
     for axes, (name, parents) in zip(panels, shapes.items(), strict=True):
         depths = Tree.after(torch.tensor([0]), torch.tensor([list(parents)])).positions[0].tolist()
         places = [(depth, -depths[:i].count(depth)) for i, depth in enumerate(depths)]
         for i, parent in enumerate(parents, 1):
             axes.plot(*zip(places[parent], places[i], strict=True), "k-", zorder=1)
-        for state, some in ((PENDING, places[:1]), (DRAFTED, places[1:])):
-            axes.plot(*zip(*some, strict=True), clip_on=False, **charts.dots(state, 16))
+        for state, shown_places in ((PENDING, places[:1]), (DRAFTED, places[1:])):
+            axes.plot(*zip(*shown_places, strict=True), clip_on=False, **charts.dots(state, 16))
         charts.prepare(axes, "depth", grid="", title=name, loc="center")
         axes.set(xticks=range(depths[-1] + 1), yticks=[])
         axes.spines["left"].set_visible(False)
-        deep.append(depths[-1])
+        tree_depths.append(depths[-1])
     twin = [f"{name}: parents {' '.join(map(str, parents))}" for name, parents in shapes.items()]
-    names, said = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in deep)
-    return worded("tree-shapes", figure, twin, names=names, deep=said, drafted=len(parents))
+    names, depth_text = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in tree_depths)
+    return worded("tree-shapes", figure, twin, names=names, deep=depth_text, drafted=len(parents))

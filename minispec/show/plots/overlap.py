@@ -46,9 +46,9 @@ def shares(p: Tensor, q: Tensor, top: int = TOP, always: int | None = None) -> t
             chosen[-1] = always
     short = residual(p, q) if bool((p != q).any()) else torch.zeros_like(p)
     four = torch.stack([p, q, torch.minimum(p, q), short])  # [4, V]
-    others = [token for token in range(len(p)) if token not in chosen]
-    rest = four[:, others].sum(1, keepdim=True) if others else four[:, :0]
-    return chosen, torch.cat([four[:, chosen], rest], 1)
+    other_tokens = [token for token in range(len(p)) if token not in chosen]
+    remaining = four[:, other_tokens].sum(1, keepdim=True) if other_tokens else four[:, :0]
+    return chosen, torch.cat([four[:, chosen], remaining], 1)
 
 
 def overlap(
@@ -85,19 +85,19 @@ def overlap(
         upper.set_ylim(0, 1.3 * ceiling)
         height = max(p_drawn, q_drawn) + 0.08 * ceiling
         upper.text(x, height, "drafted", fontsize=TEXT, ha="center", va="bottom", weight="bold")
-        kept = min(1.0, p_drawn / q_drawn) if q_drawn > 0 else 0.0
-        test = f"{quoted(words[drawn])} is accepted with probability min(1, p/q) = {probability(kept)}"
+        ratio = min(1.0, p_drawn / q_drawn) if q_drawn > 0 else 0.0
+        test = f"{quoted(words[drawn])} is accepted with probability min(1, p/q) = {probability(ratio)}"
         if number is not None:
-            said = f"number drawn, {number:.2f}, times q"
-            keys += upper.plot([x], [number * q_drawn], label=said, **charts.dots(DIAMOND, 14))
+            caption = f"number drawn, {number:.2f}, times q"
+            keys += upper.plot([x], [number * q_drawn], label=caption, **charts.dots(DIAMOND, 14))
             verdict = "accepted" if number * q_drawn < p_drawn else "rejected"
             test += f"; the number drawn is {number:.2f}, so it is {verdict}"
         test += "."
     charts.keys_below(figure, keys)
     heads = [f"{KEPT.glyph} min(p, q)", f"{REJECTED.glyph} rejected", f"{RESIDUAL.glyph} residual"]
     rows = [["token", "p", "q", *heads]]
-    for label, (a, b, kept, short) in zip(labels, columns.T.tolist(), strict=True):
-        rows.append([label, *(f"{x:.3f}" for x in (a, b, kept, b - kept, short))])
+    for label, (a, b, shared, missing) in zip(labels, columns.T.tolist(), strict=True):
+        rows.append([label, *(f"{x:.3f}" for x in (a, b, shared, b - shared, missing))])
     twin = f"{aligned(rows)}\nacceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"
     case = ("drawn" if test else "") if rate < 1 - 1e-9 else "equal-drawn" if test else "equal"
     if case == "drawn" and q[drawn] <= p[drawn]:
@@ -109,12 +109,12 @@ def overlap(
 
 def _overlap(axes: Axes, labels: Sequence[str], columns: np.ndarray) -> list[Any]:
     """Draws the pieces of each bar, and p and q as lines; returns all of them, for the key."""
-    p, q, kept, _ = columns
+    p, q, shared, _ = columns
     least = LEAST_SIGN * columns[:2].max()
     drawn = [
-        charts.stack(axes, KEPT, "kept: min(p, q)", kept, 0 * kept, least),
-        charts.stack(axes, REJECTED, "rejected: q − p", q - kept, p, least),  # of others on the part of p
-        charts.stack(axes, RESIDUAL, "missing: p − q", p - kept, kept, least),
+        charts.stack(axes, KEPT, "kept: min(p, q)", shared, 0 * shared, least),
+        charts.stack(axes, REJECTED, "rejected: q − p", q - shared, p, least),  # of others on the part of p
+        charts.stack(axes, RESIDUAL, "missing: p − q", p - shared, shared, least),
     ]
     for line, heights, style in ((TARGET, p, "-"), (DRAFTER, q, (0, (2, 1)))):
         look = {"color": line.colour, "linestyle": style, "label": line.word}

@@ -46,32 +46,39 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
     figure = sheet(13, 3.8 * len(lines) + 1.2)
     panels = figure.subplots(len(lines), 2, sharey="row", squeeze=False, width_ratios=[1.5, 2])
     twin: list[str] = []
-    for (left, right), line, look in zip(panels, lines.values(), cycle((TARGET, DRAFTER)), strict=False):
-        one = line[0]
+    for (left_panel, right), line, look in zip(
+        panels, lines.values(), cycle((TARGET, DRAFTER)), strict=False
+    ):
+        first_point = line[0]
         near = _nearest(line, at)
         n = near.width
-        serial = replace(one, seconds=n * one.seconds, low=n * one.low, high=n * one.high)
+        serial = replace(
+            first_point, seconds=n * first_point.seconds, low=n * first_point.low, high=n * first_point.high
+        )
         names = [f"{n} forwards\nover 1", f"1 forward\nover {n}"]
         texts = [charts.seconds(serial.seconds), charts.seconds(near.seconds)]
-        charts.prepare(left, "", "milliseconds", "y", f"{n} positions")
-        charts.prepare(right, "positions in one forward", "", "y", f"{one.model}: 1 forward over more")
-        _forwards(left, [serial, near], [ALONE, look], texts)
-        _forwards(right, line, [look] * len(line), [f"{p.seconds / one.seconds:.1f}×" for p in line])
+        charts.prepare(left_panel, "", "milliseconds", "y", f"{n} positions")
+        charts.prepare(
+            right, "positions in one forward", "", "y", f"{first_point.model}: 1 forward over more"
+        )
+        _forwards(left_panel, [serial, near], [ALONE, look], texts)
+        _forwards(right, line, [look] * len(line), [f"{p.seconds / first_point.seconds:.1f}×" for p in line])
         highest = right.get_ylim()[1]
         if guess is not None and not twin:  # in a column of its own, as it may be as high as the bar
-            height = guess * one.seconds * 1e3
-            charts.guess_at(left, 2, height)
+            height = guess * first_point.seconds * 1e3
+            charts.guess_at(left_panel, 2, height)
             names.append(GUESS.word.replace(" ", "\n"))
             highest = max(highest, height)
         right.set_ylim(0, 1.22 * highest)
-        charts.columns(left, names)
+        charts.columns(left_panel, names)
         charts.columns(right, [str(p.width) for p in line])
         twin.append(
-            f"{one.model}, {n} positions: {n} forwards over 1 {texts[0]}, 1 forward over {n} {texts[1]}"
+            f"{first_point.model}, {n} positions: {n} forwards over 1 {texts[0]}, "
+            f"1 forward over {n} {texts[1]}"
         )
         twin += [
             f"{p.model}, 1 forward over {p.width}: {charts.seconds(p.seconds)} ({charts.seconds(p.low)} to "
-            f"{charts.seconds(p.high)}), {p.seconds / one.seconds:.2f} of 1 over 1"
+            f"{charts.seconds(p.high)}), {p.seconds / first_point.seconds:.2f} of 1 over 1"
             for p in line
         ]
     first = lines[points[0].model]
@@ -117,12 +124,12 @@ def bytes_against_arithmetic(
         times = [getattr(cost, work) for cost in costs]
         bars = axes.barh(rows + side, [1e3 * t for t in times], 0.36, label=look.word, **charts.area(look))
         axes.bar_label(bars, [charts.seconds(t) for t in times], padding=8, fontsize=TEXT)
-    ends = [cost.seconds * 1e3 for cost in costs]
-    axes.vlines(ends, rows - 0.46, rows + 0.46, "black", linewidth=4, label="the forward ends")
+    milliseconds = [cost.seconds * 1e3 for cost in costs]
+    axes.vlines(milliseconds, rows - 0.46, rows + 0.46, "black", linewidth=4, label="the forward ends")
     labels = [f"{cost.tokens} position{'s' * (cost.tokens > 1)}" for cost in costs]
     axes.set_yticks(rows, labels)
     axes.invert_yaxis()
-    axes.set_xlim(0, max(ends) * 1.25)
+    axes.set_xlim(0, max(milliseconds) * 1.25)
     charts.keys(axes, 2)
     twin = [
         f"{label}: reading {charts.size(cost.bytes)} {charts.seconds(cost.moving)}, computing "
@@ -339,12 +346,12 @@ def _gain_bars(
     spot = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
     for lossy, state in ((False, GAIN), (True, LOSS)):
         columns = [x for x, point in enumerate(points) if (point.gain < 1) is lossy]
-        some = [points[x] for x in columns]
-        if some:
-            gains = [point.gain for point in some]
+        shown_points = [points[x] for x in columns]
+        if shown_points:
+            gains = [point.gain for point in shown_points]
             bar = charts.area(state) | {"label": state.word, "capsize": 6}
-            bars = axes.bar(columns, gains, 0.6, yerr=charts.whiskers(some, gains), **bar)
-            texts = [f"{BEST} {p.gain:.2f}" if p is best else f"{p.gain:.2f}" for p in some]
+            bars = axes.bar(columns, gains, 0.6, yerr=charts.whiskers(shown_points, gains), **bar)
+            texts = [f"{BEST} {p.gain:.2f}" if p is best else f"{p.gain:.2f}" for p in shown_points]
             axes.bar_label(bars, texts, padding=6, fontsize=TEXT, bbox=spot, zorder=4)
     axes.axhline(1, color="black", linewidth=1.5)
     charts.columns(axes, names)

@@ -19,7 +19,7 @@ from minispec.show.text import check_chain, needs_catch_up, shown, with_rejected
 
 WIDTH = 13.5  # of the axes, in inches; more where tokens would overlap
 WORKS = {
-    "verify": State("#595959", "", ink="white", word="a pass of the target"),
+    "verify": State("#595959", "", ink="white", word="a target forward"),
     "draft": State(DRAFTER.colour, "", hatch="//", word="a step of the draft"),
     "catch-up": State("#FFFFFF", "", hatch="//", word="the draft catches up"),
 }
@@ -29,11 +29,11 @@ Slots = Sequence[Sequence[int | None]]
 
 @dataclass(frozen=True)
 class WorkTimes:
-    """What each piece of work takes, in target passes."""
+    """What each piece of work takes, in target forwards."""
 
     target: float = 1.0  #: one token by the target alone
     draft: float = 0.1  #: one step of the draft model
-    verify: float = 1.0  #: one pass of the target over K + 1 tokens
+    verify: float = 1.0  #: one target forward over K + 1 tokens
 
     def __post_init__(self) -> None:
         if min(self.target, self.verify) <= 0 or self.draft < 0:
@@ -47,13 +47,13 @@ class Span:
     work: Literal["draft", "verify", "catch-up"]
     start: float  #: when it begins
     end: float  #: when it ends
-    judged: tuple[tuple[int, str], ...] = ()  #: the tokens under a pass, by position, as (id, state)
+    judged: tuple[tuple[int, str], ...] = ()  #: the tokens under a forward, by position, as (id, state)
 
 
 def speculative_spans(
     trace: Trace, times: WorkTimes, rounds: int | None = None, prompt: int = 0
 ) -> list[Span]:
-    """Returns the draft steps and the verify pass of each round, and the catch-up after full acceptance.
+    """Returns the draft steps and the verify forward of each round, and the catch-up after full acceptance.
 
     Of the rounds that a prompt takes part in, from its first on: so many, by default all.
 
@@ -67,7 +67,7 @@ def speculative_spans(
         check_chain(r, row)
         work = [Span("draft", 0, times.draft)] * r.draft.k
         work.append(Span("verify", 0, times.verify, _judged(r, row)))
-        if any(needs_catch_up(r, each) for each, on in enumerate(r.live) if on):
+        if any(needs_catch_up(r, row) for row, is_live in enumerate(r.live) if is_live):
             work.append(Span("catch-up", 0, times.draft))
         for span in work:
             spans.append(replace(span, start=now, end=now + span.end))
@@ -85,76 +85,76 @@ def _judged(r: ObservedRound, row: int) -> tuple[tuple[int, str], ...]:
 def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None, tokens: int = 12) -> Picture:
     """Draws the same tokens of a trace's first prompt twice: one per target step, and several per round.
 
-    By default a target pass takes 1 and a draft step a tenth of it. Whole rounds are drawn that yield no more
+    By default a target forward takes 1 and a draft step a tenth of it. Whole rounds are drawn that yield no more
     than so many tokens, one round at the least; `words` has the text of every token id.
 
     Raises:
         ValueError: if nothing was decoded, or a tree was drafted.
     """
     times = times or WorkTimes()
-    known = accumulate(len(r.emitted[row]) for r, row in trace.rounds_of(0) if r.live[row])
-    fast = speculative_spans(trace, times, max(1, sum(total <= tokens for total in known)))
+    emitted_so_far = accumulate(len(r.emitted[row]) for r, row in trace.rounds_of(0) if r.live[row])
+    fast = speculative_spans(trace, times, max(1, sum(total <= tokens for total in emitted_so_far)))
     if not fast:
         raise ValueError("nothing was decoded for the trace's first prompt; there is no time to show")
-    passes = [span for span in fast if span.judged]
-    judged = [token for span in passes for token in span.judged]
+    forwards = [span for span in fast if span.judged]
+    judged = [token for span in forwards for token in span.judged]
     names = [shown(words[token]) for token, state in judged if state not in ("rejected", "untested")]
-    ends = [i * times.target for i in range(len(names) + 1)]
-    alone = [Span("verify", start, end) for start, end in pairwise(ends)]
+    edges = [i * times.target for i in range(len(names) + 1)]
+    alone = [Span("verify", start, end) for start, end in pairwise(edges)]
     twin = ["target alone, when each token is known:"]
     twin += [f"{span.end:6.2f}  {name}" for span, name in zip(alone, names, strict=True)]
     twin.append("speculative, when its tokens are known:")
-    twin += [f"{span.end:6.2f}  {' '.join(_signed(span, words))}" for span in passes]
+    twin += [f"{span.end:6.2f}  {' '.join(_signed(span, words))}" for span in forwards]
     return worded(
         "timeline",
         _draw(alone, names, fast, words),
         twin,
-        passes=_passes(passes),
-        slow=ends[-1],
+        forwards=_forwards(forwards),
+        slow=edges[-1],
         fast=fast[-1].end,
-        gain=ends[-1] / fast[-1].end,
+        gain=edges[-1] / fast[-1].end,
         count=len(names),
-        calls=len(passes),
+        calls=len(forwards),
     )
 
 
-def _passes(spans: Sequence[Span]) -> str:
-    return f"{len(spans)} {'pass' if len(spans) == 1 else 'passes'}"
+def _forwards(spans: Sequence[Span]) -> str:
+    return f"{len(spans)} {'forward' if len(spans) == 1 else 'forwards'}"
 
 
 def _signed(span: Span, words: Sequence[str]) -> list[str]:
-    """How the tokens stand under a pass: each after the glyph of its state."""
+    """How the tokens stand under a forward: each after the glyph of its state."""
     return [f"{STATES[state].glyph} {shown(words[token])}" for token, state in span.judged]
 
 
 def _draw(alone: Sequence[Span], names: Sequence[str], fast: Sequence[Span], words: Sequence[str]) -> Figure:
-    """Draws the target alone, then both models with the tokens under each pass, over one axis of time."""
-    passes = [span for span in fast if span.judged]
+    """Draws the target alone, then both models with the tokens under each forward, over one axis of time."""
+    forwards = [span for span in fast if span.judged]
     total = max(alone[-1].end, fast[-1].end)
-    tile = widest(text for span in passes for text in _signed(span, words)) + 0.2
-    apart = min((b.end - a.end for a, b in pairwise(passes)), default=total)
+    tile = widest(text for span in forwards for text in _signed(span, words)) + 0.2
+    gap = min((b.end - a.end for a, b in pairwise(forwards)), default=total)
     step = alone[0].end
-    scale = max(WIDTH / total, (tile + 0.1) / apart, 0.34 / step)  # inches for a unit of time
+    scale = max(WIDTH / total, (tile + 0.1) / gap, 0.34 / step)  # inches for a unit of time
     upright = widest(names) + 0.1 > step * scale
-    most = max(len(span.judged) for span in passes)
+    most = max(len(span.judged) for span in forwards)
     figure = sheet(scale * total + 1.8, 0.42 * most + 5.6 + upright * widest(names))
     upper, lower = figure.subplots(2, 1, height_ratios=[1, most + 2])
-    _lanes(upper, {"target": alone}, f"Target alone: {len(names)} tokens, {_passes(alone)}", total)
+    _lanes(upper, {"target": alone}, f"Target alone: {len(names)} tokens, {_forwards(alone)}", total)
     upper.set_xticks(
         [(span.start + span.end) / 2 for span in alone], names, rotation=90 * upright, parse_math=False
     )
     upper.tick_params(length=0)
     draft = [span for span in fast if not span.judged]
-    title = f"Speculative: the same tokens, {_passes(passes)}"
-    _lanes(lower, {"draft": draft, "target": passes}, title, total, lines=most)
-    lower.set_xlabel("time, in target passes")
-    for span in passes:
+    title = f"Speculative: the same tokens, {_forwards(forwards)}"
+    _lanes(lower, {"draft": draft, "target": forwards}, title, total, lines=most)
+    lower.set_xlabel("time, in target forwards")
+    for span in forwards:
         middle = (span.start + span.end) / 2
         for line, (text, (_, state)) in enumerate(zip(_signed(span, words), span.judged, strict=True), 2):
             area = charts.area(STATES[state])
             lower.barh(line, tile / scale, 0.9, left=middle - tile / scale / 2, clip_on=False, **area)
             charts.write_on(lower, middle, line, text, STATES[state])
-    states = in_order(state for span in passes for _, state in span.judged)
+    states = in_order(state for span in forwards for _, state in span.judged)
     works = in_order({span.work for span in draft}, WORKS)
     charts.keys_below(figure, [charts.patch(look) for look in states + works], columns=3)
     return figure
@@ -200,12 +200,12 @@ def row_slots(runs: Mapping[str, Slots]) -> Picture:
                 look = IDLE if name is None else State(to_hex(shades(most + 1 + name)))
                 cells.append(Cell("" if name is None else str(name), look, len(list(rounds))))
             lines.append(Line(f"row {row}", cells))
-    said = ", ".join(counts)
+    counts_text = ", ".join(counts)
     return titled(
         "row-slots",
         tiled(lines, key=[IDLE]),
         f"Slots that decode: {', '.join(shares)}",
-        f"Rows over rounds, with a tile for each prompt that a row decodes: {said}.",
-        f"Slots that decode: {said}.",
+        f"Rows over rounds, with a tile for each prompt that a row decodes: {counts_text}.",
+        f"Slots that decode: {counts_text}.",
         twin_of(lines),
     )

@@ -179,7 +179,7 @@ PICTURES = {
     "two drafts": lambda: draft_sweep(DRAFTS[1:]),
     "batches": lambda: batch_sweep(BATCHES),
     "one batch": lambda: batch_sweep(BATCHES[1:]),
-    "kills": lambda: kill_matrix(KILLS, ["alpha", "beta", "gamma"], theirs=["gamma"]),
+    "kills": lambda: kill_matrix(KILLS, ["alpha", "beta", "gamma"], other_checks=["gamma"]),
     "one check": lambda: kill_matrix(KILLS[::2], ["alpha"]),
     "learning": lambda: learning(LIVE, RECORDED, 0.37, guess=0.0),
     "learned": lambda: learning(LIVE[1:2], RECORDED, 0.37),

@@ -311,7 +311,9 @@ texts = {}
 for name, model in (("trained", draft_model), ("untrained", untrained)):
     run = minispec.record(target, minispec.ModelDrafter(model), [prompt], **settings)
     texts[name], counts = run.tokens(), run.statistics()
-    print(f"{name:9} {counts.target_calls:2} forwards, {counts.accepted} of {counts.tested} accepted")
+    print(
+        f"{name:9} {counts.target_calls:2} forwards, {counts.accepted} of {counts.tested} accepted"
+    )
 print("\nboth:", pair.tokenizer.decode(texts["untrained"]))
 assert texts["trained"] == texts["untrained"]
 

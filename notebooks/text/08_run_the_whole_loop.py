@@ -372,7 +372,9 @@ for _ in range(9):  # one after the other, so that all see the same machine
 took = {name: median(each) for name, each in seconds.items()}
 for name, each in took.items():
     per_call, faster = 100 / len(emitted[name]), took["target alone"] / each
-    print(f"{name:13}: {per_call:.2f} tokens a forward, {100 / each:5.0f} a second, {faster:.2f} times")
+    print(
+        f"{name:13}: {per_call:.2f} tokens a forward, {100 / each:5.0f} a second, {faster:.2f} times"
+    )
 
 # %% tags=["hide-input"]
 texts = [sum(rounds, []) for rounds in emitted.values()]

@@ -18,7 +18,7 @@ from minispec.evidence.theory.acceptance import coupled_acceptance
 from minispec.verifiers.block import verify_block
 from minispec.verifiers.coupled import verify_coupled
 
-MOST = 3  # candidates at all positions of the family
+MOST_CANDIDATES = 3  # candidates at all positions of the family
 FEWER = 40  # positions where there are more
 PROGRAMMES = 10  # positions whose optimum is found by linear programming too
 EXACT = 1e-12  # what rounding may do to a total variation
@@ -78,27 +78,27 @@ class ChainMeans:
 def measure(rule: Rule, k: int, p: Tensor, q: Tensor) -> Measured:
     """Measures a rule with k candidates on positions: p and q are [N, V]."""
     drafts = candidates(p, q, rule.choice, k)
-    found = outcome(rule.verify, drafts)
+    result = outcome(rule.verify, drafts)
     # With shared noise candidate and target are one draw, and no script can have them apart: by formula.
-    accepted = coupled_acceptance(p, q) if rule.verify is verify_coupled else found.accepted
-    away = (found.emitted - p).abs().sum(-1) / 2
-    apart = float((q - p).abs().sum(-1).mean()) / 2
+    accepted = coupled_acceptance(p, q) if rule.verify is verify_coupled else result.accepted
+    away = (result.emitted - p).abs().sum(-1) / 2
+    tv = float((q - p).abs().sum(-1).mean()) / 2
     return Measured(
         accepted=float(accepted.mean()),
         optimum=float(by_subsets(p, set_probabilities(drafts)).mean()),
         total_variation=float(away.mean()),
-        closed_form=None if rule.weight is None else (1 - rule.weight) * apart,
+        closed_form=None if rule.weight is None else (1 - rule.weight) * tv,
         largest=float(away.max()),
-        draws=float(found.draws.mean()),
+        draws=float(result.draws.mean()),
     )
 
 
 def optimum_error(rule: Rule, k: int, p: Tensor, q: Tensor) -> float:
     """Returns the largest difference of both ways to the optimum, at some of the positions [N, V]."""
-    some = slice(None, None, len(p) // PROGRAMMES)
-    sets = set_probabilities(candidates(p[some], q[some], rule.choice, k))
-    programmes = [by_programme(*one) for one in zip(p[some], sets, strict=True)]
-    return float((by_subsets(p[some], sets) - sets.new_tensor(programmes)).abs().max())
+    sample = slice(None, None, len(p) // PROGRAMMES)
+    sets = set_probabilities(candidates(p[sample], q[sample], rule.choice, k))
+    programmes = [by_programme(*table) for table in zip(p[sample], sets, strict=True)]
+    return float((by_subsets(p[sample], sets) - sets.new_tensor(programmes)).abs().max())
 
 
 def entries(rules: Sequence[Rule] = RULES, seed: int = 0) -> Iterator[Entry]:
@@ -108,14 +108,14 @@ def entries(rules: Sequence[Rule] = RULES, seed: int = 0) -> Iterator[Entry]:
     small = [chain for chain in standard_instances() if chain.k in (2, 3) and chain.vocab_size == 2][-TEXTS:]
     for rule in rules:
         for k in rule.candidates:
-            p, q = (one[: None if k <= MOST else FEWER] for one in positions(seed))
+            p, q = (table[: None if k <= MOST_CANDIDATES else FEWER] for table in positions(seed))
             checked = check_verifier(rule.verify, instances=small).results if k == 1 else ()
             yield Entry(
                 name=rule.name,
                 lossless=rule.lossless,
                 candidates=k,
                 family=measure(rule, k, p, q),
-                recorded=measure(rule, k, *pair) if k <= MOST else None,
+                recorded=measure(rule, k, *pair) if k <= MOST_CANDIDATES else None,
                 texts=max((result.distance or 0.0 for result in checked), default=None),
                 passes=passes(rule.verify, candidates(p, q, rule.choice, k)),
                 optimum_error=optimum_error(rule, k, p, q),
@@ -124,9 +124,9 @@ def entries(rules: Sequence[Rule] = RULES, seed: int = 0) -> Iterator[Entry]:
 
 def chain_means(seed: int = 0) -> list[ChainMeans]:
     """Returns what token and block verification accept in the family's chains, and in recorded drafts."""
-    found: dict[tuple[str, int], list[Tensor]] = {}
+    means: dict[tuple[str, int], list[Tensor]] = {}
     for name, drafts in (*chains(seed), ("recorded", recorded())):
         accepted = torch.stack([expected_accepted(rule, drafts) for rule in (verify_rejection, verify_block)])
-        means = accepted @ drafts.weights / drafts.weights.sum()  # [2]
-        found.setdefault((name, drafts.draft.k), []).append(means)
-    return [ChainMeans(*key, *torch.stack(means).mean(0).tolist()) for key, means in found.items()]
+        mean = accepted @ drafts.weights / drafts.weights.sum()  # [2]
+        means.setdefault((name, drafts.draft.k), []).append(mean)
+    return [ChainMeans(*key, *torch.stack(means).mean(0).tolist()) for key, means in means.items()]

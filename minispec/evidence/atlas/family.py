@@ -34,9 +34,9 @@ def positions(seed: int = 0) -> tuple[Tensor, Tensor]:
     number = torch.arange(COUNT)
     sizes = torch.tensor(SIZES)[number % len(SIZES)]
     tables = torch.tensor(WEIGHTS, dtype=torch.float64)[number // len(SIZES) % 2]  # [N, 3]
-    inside = torch.arange(max(SIZES)) < sizes[:, None]
-    faces = (thrown(inside.shape, 3, FIRST + 2 * seed + n) for n in range(2))
-    p, q = (normalised(tables.gather(1, face) * inside) for face in faces)
+    in_vocabulary = torch.arange(max(SIZES)) < sizes[:, None]
+    faces = (thrown(in_vocabulary.shape, 3, FIRST + 2 * seed + n) for n in range(2))
+    p, q = (normalised(tables.gather(1, face) * in_vocabulary) for face in faces)
     return p, q
 
 
@@ -56,10 +56,10 @@ def recorded() -> PossibleDrafts:
     Of each distribution the most probable tokens are kept, the drafted one first; the last entry is the sum
     of all others.
     """
-    found = read_json(RECORDED)["drafts"]
-    p, q = (normalised(torch.tensor([one[name] for one in found], dtype=torch.float64)) for name in "pq")
-    nothing = torch.zeros(p.shape[:2], dtype=torch.long)  # the drafted token is always 0, the text too
-    return PossibleDrafts(Draft(nothing[:, 1:], q), p, nothing, p.new_ones(len(p)))
+    drafts = read_json(RECORDED)["drafts"]
+    p, q = (normalised(torch.tensor([draft[name] for draft in drafts], dtype=torch.float64)) for name in "pq")
+    token_zero = torch.zeros(p.shape[:2], dtype=torch.long)  # the drafted token is always 0, the text too
+    return PossibleDrafts(Draft(token_zero[:, 1:], q), p, token_zero, p.new_ones(len(p)))
 
 
 def candidates(p: Tensor, q: Tensor, choice: str, k: int) -> PossibleDrafts:

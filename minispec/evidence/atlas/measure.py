@@ -47,8 +47,8 @@ class BranchRng:
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
-        yes = torch.where(probs < CERTAIN, probs.double().clamp(min=0), 1.0)
-        return self._take(torch.stack([1 - yes, yes], dim=1), place) == 1
+        probability = torch.where(probs < CERTAIN, probs.double().clamp(min=0), 1.0)
+        return self._take(torch.stack([1 - probability, probability], dim=1), place) == 1
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
@@ -59,15 +59,15 @@ class BranchRng:
         decided = self.weights > 0
         if place is not None and place.live is not None:
             decided = decided & place.live
-        nothing = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
-        probs = torch.where(decided[:, None], probs, nothing)
+        one_hot_zero = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
+        probs = torch.where(decided[:, None], probs, one_hot_zero)
         weights = probs * self.weights[:, None]
         number = len(self.ways)
-        taken = self.script[number] if number < len(self.script) else int(weights.sum(0).nonzero()[0, 0])
-        self.ways.append((taken, weights))
+        outcome = self.script[number] if number < len(self.script) else int(weights.sum(0).nonzero()[0, 0])
+        self.ways.append((outcome, weights))
         self.draws += (probs > 0).sum(-1) > 1
-        self.weights = weights[:, taken]
-        return torch.full(self.weights.shape, taken)
+        self.weights = weights[:, outcome]
+        return torch.full(self.weights.shape, outcome)
 
 
 def every_branch(rule: Verifier, drafts: PossibleDrafts) -> Iterator[Branch]:
@@ -77,11 +77,11 @@ def every_branch(rule: Verifier, drafts: PossibleDrafts) -> Iterator[Branch]:
         script, rows = waiting.pop()
         rng = BranchRng(len(rows), script)
         verdict = rule(*drafts.rows(rows), rng)
-        taken = tuple(outcome for outcome, _ in rng.ways)
+        prefix = tuple(outcome for outcome, _ in rng.ways)
         for i, (way, weights) in enumerate(rng.ways):
-            for other, able in enumerate((weights > 0).T):
-                if i >= len(script) and other != way and bool(able.any()):
-                    waiting.append(((*taken[:i], other), rows[able]))
+            for alternative, possible in enumerate((weights > 0).T):
+                if i >= len(script) and alternative != way and bool(possible.any()):
+                    waiting.append(((*prefix[:i], alternative), rows[possible]))
         yield Branch(rows, verdict, rng.weights, rng.draws)
 
 
@@ -94,14 +94,16 @@ def outcome(rule: Verifier, drafts: PossibleDrafts) -> Outcome:
     draws = emitted.new_zeros(count)
     for branch in every_branch(rule, drafts):
         verdict = branch.verdict
-        here = positions[branch.rows]
+        rows_of_positions = positions[branch.rows]
         weights = branch.weights * drafts.weights[branch.rows]
-        kept = verdict.accepted > 0
-        which = torch.zeros_like(verdict.token) if verdict.path is None else verdict.path.long().argmax(-1)
-        first = torch.where(kept, drafts.draft.tokens[branch.rows, which], verdict.token)
-        emitted.index_put_((here, first), weights, accumulate=True)
-        accepted.index_add_(0, here, weights * kept)
-        draws.index_add_(0, here, weights * branch.draws)
+        accepts = verdict.accepted > 0
+        candidate = (
+            torch.zeros_like(verdict.token) if verdict.path is None else verdict.path.long().argmax(-1)
+        )
+        first = torch.where(accepts, drafts.draft.tokens[branch.rows, candidate], verdict.token)
+        emitted.index_put_((rows_of_positions, first), weights, accumulate=True)
+        accepted.index_add_(0, rows_of_positions, weights * accepts)
+        draws.index_add_(0, rows_of_positions, weights * branch.draws)
     return Outcome(emitted, accepted, draws)
 
 
@@ -148,8 +150,14 @@ class Counting(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor) and not result._is_view() and all(result is not one for one in args):
-            self.numbers += max(one.numel() for one in (*args, result) if isinstance(one, Tensor))
+        if (
+            isinstance(result, Tensor)
+            and not result._is_view()
+            and all(result is not argument for argument in args)
+        ):
+            self.numbers += max(
+                argument.numel() for argument in (*args, result) if isinstance(argument, Tensor)
+            )
         return result
 
 

@@ -21,8 +21,8 @@ def set_probabilities(drafts: PossibleDrafts) -> Tensor:
     among = torch.zeros(len(drafts.weights), size, dtype=torch.long).scatter_(1, drafts.draft.tokens, 1)
     sets = (among << torch.arange(size)).sum(-1)  # [B]
     positions = drafts.prefixes[:, 0]
-    found = torch.zeros(int(positions.max()) + 1, 2**size, dtype=torch.float64)
-    return found.index_put_((positions, sets), drafts.weights, accumulate=True)
+    probabilities = torch.zeros(int(positions.max()) + 1, 2**size, dtype=torch.float64)
+    return probabilities.index_put_((positions, sets), drafts.weights, accumulate=True)
 
 
 def by_subsets(p: Tensor, sets: Tensor) -> Tensor:
@@ -54,11 +54,11 @@ def by_programme(p: Tensor, sets: Tensor) -> float:
         from scipy.optimize import linprog
     except ImportError:
         raise ValueError("scipy is not installed: in minispec's folder, pip install -e '.[atlas]'") from None
-    drawn = sets.nonzero()[:, 0]
-    number, token = ((drawn[:, None] >> torch.arange(len(p))) & 1).nonzero(as_tuple=True)
+    members = sets.nonzero()[:, 0]
+    number, token = ((members[:, None] >> torch.arange(len(p))) & 1).nonzero(as_tuple=True)
     column = torch.arange(len(token))
-    most = torch.cat([sets[drawn], p]).numpy()
+    most = torch.cat([sets[members], p]).numpy()
     limits = np.zeros((len(most), len(token)))
     limits[number, column] = 1
-    limits[len(drawn) + token, column] = 1
+    limits[len(members) + token, column] = 1
     return -float(linprog(-np.ones(len(token)), limits, most, method="highs").fun)

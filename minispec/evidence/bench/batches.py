@@ -146,8 +146,8 @@ def mixed_prompts(bench: BenchRun, count: int) -> list[list[int]]:
     prompts = measured_prompts(bench)
     short = len(prompts[0])
     longest = max(alone.models.target.max_length * 3 // 4, short)
-    written = alone.decode(prompts, bench.seed, longest - short).texts
-    texts = [[*prompt, *text] for prompt, text in zip(prompts, written, strict=True)]
+    continued = alone.decode(prompts, bench.seed, longest - short).texts
+    texts = [[*prompt, *text] for prompt, text in zip(prompts, continued, strict=True)]
     lengths = (short + 37 * i % (longest - short + 1) for i in range(count))  # well mixed
     return [text[:length] for text, length in zip(cycle(texts), lengths, strict=False)]
 

@@ -140,5 +140,5 @@ def laps(items: Iterable[T]) -> list[tuple[float, T]]:
 
 def bookkeeping(rounds: Sequence[tuple[float, Round]], k: int, forwards: Costs) -> list[float]:
     """Returns what each round of one row that drafts K tokens takes besides its forward passes."""
-    whole = [(seconds, float(r.accepted(0) == k)) for seconds, r in rounds if r.draft.k == k]
-    return [seconds - forwards.of_round(k, full) for seconds, full in whole]
+    full_rounds = [(seconds, float(r.accepted(0) == k)) for seconds, r in rounds if r.draft.k == k]
+    return [seconds - forwards.of_round(k, full) for seconds, full in full_rounds]

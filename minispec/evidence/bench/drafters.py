@@ -72,16 +72,16 @@ def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
         for setting in chosen
     }
     for setting, runs in bench.interleave(sides, bench.reporting, "the best K").items():
-        alone, drafted, beside = runs
+        alone, drafted, same_backend = runs
         name = setting.label.partition(",")[0]
         parameters, seconds = made_of(bench.pair, name)
         yield figures(bench.pair.name, setting, alone, drafted) | {
             "name": name,
             "backend": setting.models.backend.name,
             "lossless": True,  # both rules are, whatever is drafted: `minispec prove`
-            "acceptance_by_position": [kept / tested for tested, kept in positions_of(drafted)],
+            "acceptance_by_position": [accepted / tested for tested, accepted in positions_of(drafted)],
             "predicted_speedup": predicted[setting],
-            "speedup_same_backend": speed_up_of(beside, drafted)[1],
+            "speedup_same_backend": speed_up_of(same_backend, drafted)[1],
             "parameters": parameters,
             "extra_bytes": bytes_held(setting.drafter),
             "seconds_to_train": seconds,
@@ -99,25 +99,28 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
     """Yields every drafter on every backend, greedy and sampled, each with every K; notes what is missing."""
     available, missing = bench.backends()
     pair = bench.pair
-    unavailable |= {f"{pair.name}, {backend}": why for backend, why in missing.items()}
+    unavailable |= {f"{pair.name}, {backend}": reason for backend, reason in missing.items()}
     threads = threads_of(bench)
     for name, entry in DRAFTERS.items():
         reasons: dict[str, str] = {}
         for backend, models in available.items():
             try:  # a tree of candidates has another shape for each K
-                made = [(k, *make_drafter(entry, pair, models, k)) for k in bench.plan.few_widths]
+                drafters = [(k, *make_drafter(entry, pair, models, k)) for k in bench.plan.few_widths]
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            own = models.backend
-            verifiers = {of: own.verifier(of, entry.proposes_trees) for of in own.verifiers}
+            verifier = models.backend.verifier
+            verifiers = {of: verifier(of, entry.proposes_trees) for of in models.backend.verifiers}
             models = judging(models, verifiers)
             for decoding in DECODINGS:
                 decoded = (*decoding, threads[backend], f"{name}, {backend}")
-                yield [Setting(replace(models, target=one), k, *decoded, drafter) for k, one, drafter in made]
-        same = len(set(reasons.values())) == 1 and len(reasons) == len(available)
-        for backend, why in reasons.items():  # one reason for all backends is said once
-            unavailable[f"{pair.name}, {name}" if same else f"{pair.name}, {name}, {backend}"] = why
+                yield [
+                    Setting(replace(models, target=target), k, *decoded, drafter)
+                    for k, target, drafter in drafters
+                ]
+        one_reason = len(set(reasons.values())) == 1 and len(reasons) == len(available)
+        for backend, reason in reasons.items():  # one reason for all backends is said once
+            unavailable[f"{pair.name}, {name}" if one_reason else f"{pair.name}, {name}, {backend}"] = reason
 
 
 def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Results]) -> float:
@@ -154,8 +157,9 @@ def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> 
     with using_threads(setting.threads):
         settings |= {"k": k, "verifier": replace(verifier, decide=none_kept)}
         trace = record(target, prompts=[text], **settings)
-    whole = trace.rounds[1 : TIMED - k]  # the first has the prefill, the last have no space for K tokens
-    return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in whole)
+    # The first has the prefill, the last have no space for K tokens.
+    full_rounds = trace.rounds[1 : TIMED - k]
+    return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in full_rounds)
 
 
 def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
@@ -170,12 +174,12 @@ def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
     return pair.draft.parameters_count, None if None in runs else sum(runs)
 
 
-def bytes_held(thing: Any, counted: set[int] | None = None) -> int:
+def bytes_held(owner: Any, counted: set[int] | None = None) -> int:
     """Returns the bytes of what a drafter keeps of a text: cache and states, or an index; no weights."""
     counted = set() if counted is None else counted
-    if id(thing) in counted or isinstance(thing, MODELS + CODE):
+    if id(owner) in counted or isinstance(owner, MODELS + CODE):
         return 0
-    counted.add(id(thing))
-    if isinstance(thing, KVCache | Tensor):
-        return thing.bytes if isinstance(thing, KVCache) else thing.nbytes
-    return sys.getsizeof(thing) + sum(bytes_held(part, counted) for part in gc.get_referents(thing))
+    counted.add(id(owner))
+    if isinstance(owner, KVCache | Tensor):
+        return owner.bytes if isinstance(owner, KVCache) else owner.nbytes
+    return sys.getsizeof(owner) + sum(bytes_held(part, counted) for part in gc.get_referents(owner))

@@ -67,8 +67,8 @@ class Setting:
     @property
     def name(self) -> str:
         """What predictions and measurements of the same setting are both called."""
-        more = f", {self.label}" if self.label else ""
-        return f"{self.verifier}, T = {self.temperature:g}, K = {self.k}{more}"
+        suffix = f", {self.label}" if self.label else ""
+        return f"{self.verifier}, T = {self.temperature:g}, K = {self.k}{suffix}"
 
     @property
     def about(self) -> dict[str, Any]:
@@ -168,13 +168,13 @@ def by_position(rounds: Iterable[Round]) -> Positions:
     and it was kept if one of its candidates was.
     """
     tested = Counter[int]()
-    kept = Counter[int]()
+    accepted = Counter[int]()
     for r in rounds:
         for row in compress(range(len(r.live)), r.live):
-            accepted = r.accepted(row)
-            kept.update(range(accepted))
-            tested.update(range(accepted + bool(r.rejected(row))))
-    return tuple((tested[i], kept[i]) for i in range(len(tested)))
+            count = r.accepted(row)
+            accepted.update(range(count))
+            tested.update(range(count + bool(r.rejected(row))))
+    return tuple((tested[i], accepted[i]) for i in range(len(tested)))
 
 
 def positions_of(runs: Sequence[Run]) -> Positions:

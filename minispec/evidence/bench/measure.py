@@ -36,8 +36,8 @@ def bench_prompts(pair: Pair) -> list[list[int]]:
     Raises:
         ValueError: if fewer than three remain.
     """
-    known = pair.info.get("prompts", [])
-    prompts = [list(prompt[:PROMPT_TOKENS]) for prompt in known if len(prompt) >= PROMPT_TOKENS]
+    prompts = pair.info.get("prompts", [])
+    prompts = [list(prompt[:PROMPT_TOKENS]) for prompt in prompts if len(prompt) >= PROMPT_TOKENS]
     if len(prompts) < LEAST_PROMPTS:
         raise ValueError(
             f"the pair {pair.name} has {len(prompts)} prompts of at least {PROMPT_TOKENS} tokens; the bench "

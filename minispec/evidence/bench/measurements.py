@@ -171,7 +171,10 @@ def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
         )
         for mutant in document["mutants"]
     )
-    conditions = {"checks": [*checks], "theirs": [name for name, ours in checks.items() if not ours]}
+    conditions = {
+        "checks": [*checks],
+        "theirs": [name for name, is_shipped in checks.items() if not is_shipped],
+    }
     return Measurement("zoo", date.today().isoformat(), describe_machine(), conditions, rows)
 
 

@@ -46,7 +46,7 @@ def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Tex
     `costs` are those of the setting, `texts` acceptance probabilities of target-only texts.
     """
     best = bench.results["target-only"]
-    base, here = (
+    base, measured = (
         next(
             row["target_only"]
             for row in best["rows"]
@@ -54,11 +54,11 @@ def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Tex
         )
         for side in ("baseline", "speculative")
     )
-    expected = predict_speed_up(costs, texts, setting.k, faster=base / here)
+    expected = predict_speed_up(costs, texts, setting.k, faster=base / measured)
     return {
         "setting": setting.name,
         "k": setting.k,
-        "c": costs.c * base / here,
+        "c": costs.c * base / measured,
         "speedup": expected.speed_up,
         "simple": expected.simple,
         "alpha": expected.alpha,
@@ -90,8 +90,8 @@ def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
     """Returns acceptance probabilities of target-only texts, on prompts that nothing is measured on."""
     prompts = bench.prompts.learning
     warp = Warp(setting.temperature)
-    again = -(-TEXTS // len(prompts)) if setting.temperature > 0 else 1  # at 0 all texts are the same
-    rows = prompts * again
+    repeats = -(-TEXTS // len(prompts)) if setting.temperature > 0 else 1  # at 0 all texts are the same
+    rows = prompts * repeats
     models = setting.models
     rng = models.backend.rng(bench.seed)
     texts = target_only_texts(models.target, rows, bench.plan.new_tokens, warp, rng)
@@ -123,8 +123,8 @@ def compare(results: Mapping[str, Results]) -> Results:
         return {}
     errors: Results = {"rows": rows}
     for name, prefix in (("predicted", ""), ("simple", "simple_")):
-        off = [abs(row[name] / row["measured"] - 1) for row in rows]
-        errors |= {f"{prefix}median_error": median(off), f"{prefix}worst_error": max(off)}
+        relative = [abs(row[name] / row["measured"] - 1) for row in rows]
+        errors |= {f"{prefix}median_error": median(relative), f"{prefix}worst_error": max(relative)}
     return errors
 
 

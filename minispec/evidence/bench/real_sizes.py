@@ -83,26 +83,26 @@ def backends(
 ) -> dict[str, LanguageModel]:
     """Returns a model on all backends that compute it; why the others do not goes into `lack`."""
     ids = (7 * torch.arange(CACHED + TOKENS[-1]) + 3)[None] % model.vocab_size
-    wanted = deepcopy(model).float()(ids)
+    expected = deepcopy(model).float()(ids)
     models = {}
     for name, make in makers.items():
         try:
-            made = make(model, folder)
-            cache = made.new_cache(1)
-            blocks = (made.head(made.hidden(block, cache)).clone() for block in ids.split(CACHED, dim=1))
+            runner = make(model, folder)
+            cache = runner.new_cache(1)
+            blocks = (runner.head(runner.hidden(block, cache)).clone() for block in ids.split(CACHED, dim=1))
             logits = torch.cat([*blocks], dim=1)
-            off = difference(logits, wanted)
-            if not off <= SAME[dtype]:
-                raise ValueError(f"its logits are not the model's: they are off by {off:.1e}")
-            models[name] = made
+            error = difference(logits, expected)
+            if not error <= SAME[dtype]:
+                raise ValueError(f"its logits are not the model's: they are off by {error:.1e}")
+            models[name] = runner
         except ValueError as error:
             unavailable[f"{name}, {dtype}"] = str(error)
     return models
 
 
-def difference(logits: torch.Tensor, wanted: torch.Tensor) -> float:
+def difference(logits: torch.Tensor, expected: torch.Tensor) -> float:
     """Returns the root of mean square of differences of logits [B, n, V], relative to that of the wanted."""
-    return float((logits.double() - wanted.double()).norm() / wanted.double().norm())
+    return float((logits.double() - expected.double()).norm() / expected.double().norm())
 
 
 def measure_models(models: Mapping[tuple[str, str], LanguageModel], repeats: int) -> Iterable[Results]:

@@ -48,11 +48,11 @@ def choose(names: Sequence[str] = (), full: bool = False, skip: Sequence[str] = 
     for name in (*names, *skip):
         if name not in NAMES:
             raise ValueError(f"there is no section {name!r}; there is {', '.join(NAMES)}")
-    wanted = set(names) or {section.name for section in SECTIONS if full or section.core}
+    selected = set(names) or {section.name for section in SECTIONS if full or section.core}
     for section in reversed(SECTIONS):  # what one needs stands before it
-        if section.name in wanted:
-            wanted |= set(section.needs)
-    return tuple(name for name in NAMES if name in wanted and name not in skip)
+        if section.name in selected:
+            selected |= set(section.needs)
+    return tuple(name for name in NAMES if name in selected and name not in skip)
 
 
 def run_bench(
@@ -86,8 +86,8 @@ def run_bench(
     if part is not None:
         report |= resumed(part, report)
     bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
-    known = {section.name: section for section in (*SECTIONS, *more)}
-    todo = [section for name, section in known.items() if name in selected]
+    available = {section.name: section for section in (*SECTIONS, *more)}
+    todo = [section for name, section in available.items() if name in selected]
     for number, section in enumerate(todo):
         if section.name not in report["sections"] and section.name not in report["skipped"]:
             bench.tell = partial(_tell, tell, number / len(todo), section.name)
@@ -136,9 +136,9 @@ def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[st
 def resumed(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a cut run of the same bench, on the same machine, has left; {} if there is none."""
     try:
-        kept = read_json(part)
-        same = all(kept[key] == report[key] for key in ("format", "pair", "machine", "conditions"))
-        return {key: kept[key] for key in ("sections", "skipped", "seconds", "date")} if same else {}
+        saved = read_json(part)
+        fits = all(saved[key] == report[key] for key in ("format", "pair", "machine", "conditions"))
+        return {key: saved[key] for key in ("sections", "skipped", "seconds", "date")} if fits else {}
     except (ValueError, KeyError):
         return {}
 
@@ -160,12 +160,12 @@ def _one(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
     try:
         for name in section.needs:
             if name not in bench.results:
-                why = report["skipped"].get(name, "it was not run")
-                raise Skipped(f"it needs the section {name}: {why}")
+                reason = report["skipped"].get(name, "it was not run")
+                raise Skipped(f"it needs the section {name}: {reason}")
         with torch.random.fork_rng(devices=[]):
             report["sections"][section.name] = _plain(section.run(bench))
-    except Skipped as reason:
-        report["skipped"][section.name] = str(reason)
+    except Skipped as skipped:
+        report["skipped"][section.name] = str(skipped)
     report["seconds"][section.name] = round(perf_counter() - started, 1)
 
 

@@ -46,9 +46,9 @@ def latency(bench: BenchRun) -> Results:
         for threads in thread_counts():
             bench.tell(f"{name}, {threads} threads")
             with using_threads(threads):
-                for which, model in (("target", models.target), ("draft", models.draft)):
+                for role, model in (("target", models.target), ("draft", models.draft)):
                     widths = range(1, min(17, model.max_length - CACHED) + 1)
-                    times = measure_latency(model, widths, CACHED, bench.plan.latencies, which)
+                    times = measure_latency(model, widths, CACHED, bench.plan.latencies, role)
                     points += [{"path": name, "threads": threads} | asdict(point) for point in times]
     return {"cached_tokens": CACHED, "points": points, "unavailable": unavailable}
 
@@ -210,10 +210,12 @@ def drafts_of(pair: Pair) -> dict[str, GPT]:
         torch.manual_seed(0)
         untrained = draw_weights(GPT(config)).to(pair.target.device, pair.target.dtype)
     untrained.requires_grad_(False).eval()
-    ours = {"untrained": untrained, **find_drafts(pair), "the pair's": pair.draft}
+    drafts = {"untrained": untrained, **find_drafts(pair), "the pair's": pair.draft}
     if pair.draft.dtype != torch.bfloat16:
-        ours["the pair's, bfloat16"] = deepcopy(pair.draft).to(torch.bfloat16)
-    return dict(sorted(ours.items(), key=lambda one: one[1].parameters_count)) | {"the target": pair.target}
+        drafts["the pair's, bfloat16"] = deepcopy(pair.draft).to(torch.bfloat16)
+    return dict(sorted(drafts.items(), key=lambda entry: entry[1].parameters_count)) | {
+        "the target": pair.target
+    }
 
 
 def find_drafts(pair: Pair) -> dict[str, GPT]:
@@ -264,11 +266,11 @@ def rules(bench: BenchRun) -> Results:
     threads = threads_of(bench)
     sides: dict[tuple[str, int], list[Setting]] = {}
     for backend, models in available.items():
-        others = {name: judging(models, {"rejection": rule}) for name, rule in OTHERS.items()}
+        other_rules = {name: judging(models, {"rejection": rule}) for name, rule in OTHERS.items()}
         sides |= {
             (backend, k): [
                 Setting(of, k, "rejection", 1.0, threads[backend], name)
-                for name, of in ({TOKEN: models} | others).items()
+                for name, of in ({TOKEN: models} | other_rules).items()
             ]
             for k in bench.plan.few_widths
         }

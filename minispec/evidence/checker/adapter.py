@@ -30,10 +30,10 @@ def verdict_of(emitted: Tensor, draft: Draft, placeholder: int = -1) -> Verdict:
     depths = sees.sum(-1) - 1  # [B, K+1]
     emitted_there = emitted.gather(1, (depths[:, 1:] - 1).clamp(max=emitted.shape[1] - 1))  # [B, K]
     agrees = F.pad((draft.tokens == emitted_there) & draft.mask, (1, 0), value=True)
-    ends = ~(sees & ~agrees[:, None]).any(-1) & (depths == accepted[:, None])
-    if not bool(ends.any(-1).all()):
-        row = int(ends.any(-1).long().argmin())
+    is_last = ~(sees & ~agrees[:, None]).any(-1) & (depths == accepted[:, None])
+    if not bool(is_last.any(-1).all()):
+        row = int(is_last.any(-1).long().argmin())
         raise ValueError(f"{emitted[row, : accepted[row]].tolist()} is kept, and was not drafted")
     rows = torch.arange(len(emitted))
-    path = None if draft.parents is None else sees[rows, ends.long().argmax(-1), 1:]
+    path = None if draft.parents is None else sees[rows, is_last.long().argmax(-1), 1:]
     return Verdict(accepted, emitted[rows, accepted], path)

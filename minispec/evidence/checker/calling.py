@@ -59,8 +59,8 @@ def id_in(token: Any, listed: list[Any]) -> int:
             raise TypeError
         return index(token)
     except (TypeError, ValueError, RuntimeError):
-        what = f"{shown(token)} in {shown(listed)} is none"
-        raise ValueError(f"the engine must return a list of ids, which are integers; {what}") from None
+        problem = f"{shown(token)} in {shown(listed)} is none"
+        raise ValueError(f"the engine must return a list of ids, which are integers; {problem}") from None
 
 
 def shown(value: Any) -> str:
@@ -82,10 +82,10 @@ def in_batches(
     waiting: dict[tuple[int, ...], list[Sequence[int]]] = {}
 
     def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
-        left = waiting.setdefault((*prompt, n), [])
-        if not left:
-            left.extend(draw(prompt, n, seed, rows))
-        return left.pop()
+        remaining = waiting.setdefault((*prompt, n), [])
+        if not remaining:
+            remaining.extend(draw(prompt, n, seed, rows))
+        return remaining.pop()
 
     return generate
 
@@ -108,10 +108,10 @@ def completions_engine(url: str, model: str, *, timeout: float = 60.0, **body: A
     """
 
     def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
-        asked = {"model": model, "prompt": list(prompt), "max_tokens": n, "seed": seed}
-        asked |= {"return_token_ids": True, "temperature": 1.0, "top_p": 1.0, "top_k": -1} | body
+        request_body = {"model": model, "prompt": list(prompt), "max_tokens": n, "seed": seed}
+        request_body |= {"return_token_ids": True, "temperature": 1.0, "top_p": 1.0, "top_k": -1} | body
         content = {"Content-Type": "application/json"}
-        request = Request(f"{url.rstrip('/')}/completions", json.dumps(asked).encode(), content)
+        request = Request(f"{url.rstrip('/')}/completions", json.dumps(request_body).encode(), content)
         with urlopen(request, timeout=timeout) as answer:
             ids = json.load(answer)["choices"][0].get("token_ids")
         if ids is None:

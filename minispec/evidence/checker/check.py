@@ -156,15 +156,15 @@ class Checker:
             # What it did that no rule may do holds however it draws; its distribution was luck.
             broken = [result for result in results if result.reason and result.distance is None]
             sampled = self.sample_all(refusal is not None)
-            why = "it is sampled, on some instances only"
-            return self.report([*broken, *sampled], "sampled", *notes, why=why)
+            reason = "it is sampled, on some instances only"
+            return self.report([*broken, *sampled], "sampled", *notes, why=reason)
         notes.append(f"row by row {len(small)} small instances were enumerated")
-        why = f"row by row, those with more than {SMALL} drafts take too long"
+        reason = f"row by row, those with more than {SMALL} drafts take too long"
         if refusal is not None:
-            return self.report(results, "exact", *notes, why=why)
+            return self.report(results, "exact", *notes, why=reason)
         sampled = self.sample_all(one_by_one=False)
         notes.append(f"{len(sampled)} were sampled in batches")
-        return self.with_rows_alone(self.report([*results, *sampled], "exact", *notes, why=why))
+        return self.with_rows_alone(self.report([*results, *sampled], "exact", *notes, why=reason))
 
     def report(
         self,
@@ -175,10 +175,10 @@ class Checker:
     ) -> Report:
         """Sorts results by size, and adds what was not tried at all; `why` says why it was not."""
         tried = {id(result.instance) for result in results}
-        rest = [
+        untested = [
             InstanceResult(instance, left_out=why) for instance in self.family if id(instance) not in tried
         ]
-        results = sorted([*results, *rest], key=lambda result: result.instance.size)
+        results = sorted([*results, *untested], key=lambda result: result.instance.size)
         checked = tuple(result for result in results if result.left_out is None)
         omitted = tuple(result for result in results if result.left_out is not None)
         return Report(checked, method, notes, omitted)
@@ -236,9 +236,9 @@ class Checker:
         """Samples some instances of those with too many branches to enumerate."""
         too_large = [result for result in results if result.left_out == BRANCHES]
         chosen = [result.instance for result in too_large[:SAMPLED_INSTANCES]]
-        others = [result for result in results if result.left_out != BRANCHES]
+        exact_results = [result for result in results if result.left_out != BRANCHES]
         sampled = self.sampled(chosen, self.samples, one_by_one=False)
-        return [*others, *sampled, *too_large[SAMPLED_INSTANCES:]]
+        return [*exact_results, *sampled, *too_large[SAMPLED_INSTANCES:]]
 
     def sample_all(self, one_by_one: bool) -> list[InstanceResult]:
         """Samples instances that are spread over the family."""

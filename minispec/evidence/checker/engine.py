@@ -97,8 +97,10 @@ def check_engine(
     sizes = [*(FIRST << i for i in range(samples.bit_length()) if FIRST << i < samples), samples]
     for size in sizes:
         drawn.draw(size)
-        tests, shown = zip(*drawn.tests(alarm / len(sizes)), strict=True)
-        failed = next((show() for test, show in zip(tests, shown, strict=True) if not test.passed), None)
+        tests, counterexamples = zip(*drawn.tests(alarm / len(sizes)), strict=True)
+        failed = next(
+            (show() for test, show in zip(tests, counterexamples, strict=True) if not test.passed), None
+        )
         report = EngineReport(tests, size, tokens, len(prompts), alarm, failed, left_out(tokens))
         if report.damage is not None and report.damage.low > 0:
             break
@@ -121,8 +123,8 @@ class Drawn:
     numbers: list[list[float]] = field(default_factory=list)  #: per text n numbers, one for each token
     #: Per text n + 1 ids modulo `CLASSES` (`groupings`).
     before: list[list[int]] = field(default_factory=list)
-    known: set[Beginning] = field(default_factory=set)  #: all whole texts so far, each once
-    again: int = 0  #: how many texts had come before
+    texts: set[Beginning] = field(default_factory=set)  #: all whole texts so far, each once
+    repeated: int = 0  #: how many texts had come before
     expected: float = 0.0  #: how many should have
 
     def __post_init__(self) -> None:
@@ -135,8 +137,8 @@ class Drawn:
         for seed in range(self.seed + len(self.numbers), self.seed + size):
             prompt = int(torch.randint(len(self.after.prompts), (), generator=self._rng))
             numbers = torch.rand(self.tokens, generator=self._rng, dtype=torch.float64).tolist()
-            given = self.after.prompts[prompt]
-            text = text_of(self.generate, given, self.tokens, seed, self.ends, self.limit)
+            prompt_ids = self.after.prompts[prompt]
+            text = text_of(self.generate, prompt_ids, self.tokens, seed, self.ends, self.limit)
             cell = self.tree.cell(prompt, text)
             probability = 1.0
             for i in range(len(text)):
@@ -151,17 +153,17 @@ class Drawn:
                 numbers[i] = low + width * numbers[i]
             self.firsts[cell] += 1
             self.numbers.append(numbers)
-            ids = ((0, 0, *given)[-2:] + text + (0,) * self.tokens)[: self.tokens + 1]
+            ids = ((0, 0, *prompt_ids)[-2:] + text + (0,) * self.tokens)[: self.tokens + 1]
             self.before.append([token % CLASSES for token in ids])
             self.remember(Beginning(prompt, text), probability)
 
     def remember(self, text: Beginning, probability: float) -> None:
         """Counts whether a text has come before, and with what probability one would have."""
         self.expected += self._mass[text.prompt]
-        if text in self.known:
-            self.again += 1
+        if text in self.texts:
+            self.repeated += 1
             return
-        self.known.add(text)
+        self.texts.add(text)
         self._mass[text.prompt] += probability
 
     def tests(self, alarm: float) -> Iterator[tuple[Sampled, Callable[[], Counterexample]]]:
@@ -180,7 +182,7 @@ class Drawn:
                 replace(test, samples=grouping.units, detects=detects),
                 partial(number_that_differs, grouping),
             )
-        rates = (self.expected / len(numbers), self.again / len(numbers))
+        rates = (self.expected / len(numbers), self.repeated / len(numbers))
         yield self.repeats(share), partial(Counterexample, "a text comes that has come before", *rates)
 
     def repeats(self, alarm: float) -> Sampled:
@@ -196,7 +198,7 @@ class Drawn:
             AGAIN,
             texts,
             cells=1,
-            distance=max(0.0, self.again - self.expected) / texts,
+            distance=max(0.0, self.repeated - self.expected) / texts,
             threshold=threshold,
             false_alarm=alarm,
             detects=threshold + deviation(MISS, texts),

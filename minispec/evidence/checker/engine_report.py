@@ -22,7 +22,7 @@ class Counterexample:
 
     event: str  #: in words
     expected: float  #: its probability
-    found: float  #: how often it came
+    observed: float  #: how often it came
     prompt: Text | None = None  #: that the text follows; None if it may be any
     tokens: Text = ()  #: that the text begins with; empty if they may be any
 
@@ -61,7 +61,7 @@ class EngineReport:
         case = self.counterexample
         if case is None:
             return None
-        return f"{case.event}: probability {case.expected:.4g}, came in {case.found:.4g}"
+        return f"{case.event}: probability {case.expected:.4g}, came in {case.observed:.4g}"
 
     @property
     def damage(self) -> RuleDamage | None:
@@ -100,10 +100,10 @@ class EngineReport:
                 f"damage: {test.measure} {test.distance:.2g} of {test.name} as drawn, in truth "
                 f"{damage.low:.2g} to {damage.high:.2g}",
             ]
-        nearest = sorted(self.tests, key=lambda near: near.threshold - near.distance)[:SHOWN]
+        nearest = sorted(self.tests, key=lambda test: test.threshold - test.distance)[:SHOWN]
         rows = [
-            (near.name, str(near.cells), *(f"{x:.4f}" for x in (near.distance, near.threshold, near.detects)))
-            for near in nearest
+            (test.name, str(test.cells), *(f"{x:.4f}" for x in (test.distance, test.threshold, test.detects)))
+            for test in nearest
         ]
         text += [
             f"{self.samples:,} texts of {self.tokens} tokens, prompts: {self.prompts}; of "
@@ -111,7 +111,7 @@ class EngineReport:
             *(f"  {line}" for line in columns(COLUMNS, rows)),
             f"a right engine fails with probability {self.alarm:.1g} at most; one that is off by "
             f"`detects` in a test passes with probability {MISS:.1g} at most",
-            *(f"left out: {what}" for what in self.left_out),
+            *(f"left out: {reason}" for reason in self.left_out),
         ]
         return "\n  ".join(text)
 
@@ -138,8 +138,8 @@ def beginning_that_differs(
         worst = max(exact, key=lambda beginning: abs(counted[beginning] / total - exact[beginning]))
     prompt, tokens = (" ".join(map(str, ids)) for ids in (prompts[worst.prompt], worst.text))
     event = f"after {prompt} it emits {tokens}"
-    if others := tree.longer(worst) if len(worst.text) < depth else []:
-        event = f"after {f'{prompt} {tokens}'.strip()} its next token is none of {' '.join(map(str, others))}"
+    if longer := tree.longer(worst) if len(worst.text) < depth else []:
+        event = f"after {f'{prompt} {tokens}'.strip()} its next token is none of {' '.join(map(str, longer))}"
     texts = sum(count for beginning, count in counted.items() if beginning.prompt == worst.prompt)
     expected = exact[worst] * len(prompts)
     return Counterexample(event, expected, counted[worst] / texts, prompts[worst.prompt], worst.text)

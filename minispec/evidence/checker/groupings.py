@@ -56,14 +56,14 @@ def groupings(numbers: Tensor, before: Tensor) -> Iterator[Grouping]:
     for back in range(1, BEFORE + 1):
         for i in range(n):
             yield after_ids(i, back, numbers[:, i], before[:, i + BEFORE - back])
-    for apart in APART:
-        yield from text_to_text(numbers, apart)
+    for distance in APART:
+        yield from text_to_text(numbers, distance)
 
 
 def left_out(n: int) -> tuple[str, ...]:
     """Says which pairs of n tokens no grouping looks at."""
-    far = max(0, n - 1 - FARTHEST)
-    pairs = far * (far + 1) // 2
+    skipped = max(0, n - 1 - FARTHEST)
+    pairs = skipped * (skipped + 1) // 2
     return (f"{pairs:,} pairs of tokens more than {FARTHEST} apart",) if pairs else ()
 
 
@@ -111,19 +111,19 @@ def after_ids(i: int, back: int, numbers: Tensor, before: Tensor) -> Grouping:
     )
 
 
-def text_to_text(numbers: Tensor, apart: int) -> Iterator[Grouping]:
+def text_to_text(numbers: Tensor, distance: int) -> Iterator[Grouping]:
     """Yields pairs of numbers [N, n] at the same place of two texts, so many apart: no text is in two pairs.
 
     There are two ways to pair them up. An engine that emits each text twice shows in one.
     """
-    for start in (0, apart):
-        blocks = (len(numbers) - start) // (2 * apart)
+    for start in (0, distance):
+        blocks = (len(numbers) - start) // (2 * distance)
         if blocks < 1:
             continue
-        paired = numbers[start : start + blocks * 2 * apart].view(blocks, 2, apart, -1)
-        pairs = paired.transpose(1, 2).reshape(blocks * apart, 2, -1)  # [pairs, 2, n]
-        name = f"texts {apart} apart, from {start + 1}"
-        yield in_parts(name, pairs.transpose(1, 2).reshape(-1, 2), PAIRED, blocks * apart)
+        paired = numbers[start : start + blocks * 2 * distance].view(blocks, 2, distance, -1)
+        pairs = paired.transpose(1, 2).reshape(blocks * distance, 2, -1)  # [pairs, 2, n]
+        name = f"texts {distance} apart, from {start + 1}"
+        yield in_parts(name, pairs.transpose(1, 2).reshape(-1, 2), PAIRED, blocks * distance)
 
 
 def interval(part: int, parts: int) -> str:

@@ -128,6 +128,6 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         yield
     finally:
         # A limit around this one goes on; if it ran out meanwhile, it ends as soon as it can.
-        rest = max(outer - (time.monotonic() - started), STEP) if outer else 0.0
+        remaining = max(outer - (time.monotonic() - started), STEP) if outer else 0.0
         signal.signal(signal.SIGALRM, previous)
-        signal.setitimer(signal.ITIMER_REAL, rest)
+        signal.setitimer(signal.ITIMER_REAL, remaining)

@@ -161,9 +161,15 @@ def nearly_equal_or_certain() -> Iterator[tuple[TableRow, TableRow]]:
     """Yields pairs p, q that are almost certain, or equal but for rounding."""
     half = fractions(1, 1)
     for rare in (Fraction(1, 10**6), 1e-12):
-        sure = (1 - rare, rare)
+        certain = (1 - rare, rare)
         unsure = (rare, 1 - rare)
-        yield from ((sure, unsure), (unsure, sure), (half, sure), (sure, half), (sure, sure))
+        yield from (
+            (certain, unsure),
+            (unsure, certain),
+            (half, certain),
+            (certain, half),
+            (certain, certain),
+        )
     for p in ((0.5, 0.5), (0.25, 0.75), (0.25, 0.25, 0.5)):
         yield p, tuple(prob * (1 + UNEQUAL) for prob in p)  # p < q everywhere: the residual is empty
 
@@ -188,7 +194,7 @@ def seeded_instances(
 
     Tables are made by (rows, V, seed) -> table; the draft's by `free_table`, or like the target's.
     """
-    for parents, size, plain, ragged in ((one, *counts) for one, every in shapes for counts in every):
+    for parents, size, plain, ragged in ((tree, *counts) for tree, options in shapes for counts in options):
         k = len(parents)
         depth = depths_of(parents)[-1]
         for number in range(plain + ragged):

@@ -112,8 +112,8 @@ class Report:
         if not self.instances:
             first = "checked nothing: no instance could be tried"
         elif self.failure is None:
-            what = "1 instance" if self.instances == 1 else f"{self.instances} instances"
-            first = f"passed: on {what} the text has the target's distribution"
+            instances_text = "1 instance" if self.instances == 1 else f"{self.instances} instances"
+            first = f"passed: on {instances_text} the text has the target's distribution"
         else:
             first = f"failed: {self.reason}"
             about = [
@@ -134,8 +134,8 @@ class Report:
             )
             for result in refused
         ]
-        kept = tuple(result for result in larger.results if result.applies)
-        return replace(larger, results=kept, omitted=(*self.omitted, *omitted, *larger.omitted))
+        results = tuple(result for result in larger.results if result.applies)
+        return replace(larger, results=results, omitted=(*self.omitted, *omitted, *larger.omitted))
 
 
 def diagnosed(results: Sequence[InstanceResult]) -> InstanceResult | None:
@@ -165,7 +165,8 @@ def about_instance(instance: Instance) -> Iterator[str]:
 def about_tree(parents: Sequence[int]) -> str:
     """Says which candidates, counted from 1, follow which."""
     children = {
-        parent: [str(i + 1) for i, other in enumerate(parents) if other == parent] for parent in parents
+        parent: [str(i + 1) for i, candidate in enumerate(parents) if candidate == parent]
+        for parent in parents
     }
     groups = (f"after {parent}: {', '.join(siblings)}" for parent, siblings in children.items())
     return "; ".join(groups).removeprefix("after 0: ")
@@ -185,8 +186,8 @@ def about_distribution(dist: TableRow) -> str:
     if len(dist) <= MAX_IDS:
         return f"({', '.join(map(show, dist))})"
     likely = sorted((token for token, prob in enumerate(dist) if prob), key=lambda token: -dist[token])
-    more = f", … {len(likely) - MAX_LINES} ids more" if len(likely) > MAX_LINES else ""
-    return f"id {', id '.join(f'{token}: {show(dist[token])}' for token in likely[:MAX_LINES])}{more}"
+    more_text = f", … {len(likely) - MAX_LINES} ids more" if len(likely) > MAX_LINES else ""
+    return f"id {', id '.join(f'{token}: {show(dist[token])}' for token in likely[:MAX_LINES])}{more_text}"
 
 
 def about_texts(instance: Instance, texts: Sequence[TextProbability]) -> Iterator[str]:
@@ -196,11 +197,11 @@ def about_texts(instance: Instance, texts: Sequence[TextProbability]) -> Iterato
     firsts = []
     for token in range(instance.vocab_size):
         same_first = [text for text in texts if text.text[0] == token]
-        sums = (sum(text.expected for text in same_first), sum(text.found for text in same_first))
+        sums = (sum(text.expected for text in same_first), sum(text.emitted for text in same_first))
         firsts.append(TextProbability((token,), *sums))
     is_first = 2 * sum(map(error_of, firsts)) >= sum(map(error_of, texts))
     worst = sorted(firsts if is_first else texts, key=error_of, reverse=True)[:MAX_LINES]
-    cells = [(" ".join(map(str, text.text)), show(text.expected), show(text.found)) for text in worst]
+    cells = [(" ".join(map(str, text.text)), show(text.expected), show(text.emitted)) for text in worst]
     if is_first:
         drafted = [show(prob) for prob in instance.q[0][0]] if instance.k else ["-"] * instance.vocab_size
         rows = [(token, drafted[int(token)], *numbers) for token, *numbers in cells]
@@ -211,7 +212,7 @@ def about_texts(instance: Instance, texts: Sequence[TextProbability]) -> Iterato
 
 def error_of(text: TextProbability) -> float:
     """Returns how far a text's probability is from the right one."""
-    return abs(text.expected - text.found)
+    return abs(text.expected - text.emitted)
 
 
 def about_method(report: Report) -> Iterator[str]:
@@ -230,8 +231,8 @@ def about_method(report: Report) -> Iterator[str]:
             f"sampled: {report.samples:,} texts; a right rule fails with probability {FALSE_ALARM:.1g} at "
             f"most, and one that is off by {report.detects:.2g} passes with probability 1e-06 at most"
         )
-    for why, count in report.left_out.items():
-        yield f"left out: {count} instance{'' if count == 1 else 's'}: {why}"
+    for reason, count in report.left_out.items():
+        yield f"left out: {count} instance{'' if count == 1 else 's'}: {reason}"
     yield from (f"note: {note}" for note in report.notes)
 
 
@@ -246,7 +247,7 @@ def show(prob: Probability) -> str:
     """Writes a probability as a fraction where it is one with a small denominator, else in four digits."""
     if isinstance(prob, Fraction):
         return str(prob)
-    near = Fraction(prob).limit_denominator(1000)
-    if abs(float(near) - prob) < 1e-13 and (near or not prob):
-        return str(near)
+    fraction = Fraction(prob).limit_denominator(1000)
+    if abs(float(fraction) - prob) < 1e-13 and (fraction or not prob):
+        return str(fraction)
     return f"{prob:.4g}"

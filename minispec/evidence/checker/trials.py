@@ -39,7 +39,7 @@ class TextProbability(NamedTuple):
 
     text: tuple[int, ...]
     expected: float
-    found: float
+    emitted: float
 
 
 class Leaf(NamedTuple):
@@ -105,10 +105,11 @@ def enumerate_rule(
     return leaves
 
 
-def same(left: Leaves, right: Leaves) -> bool:
+def same(first: Leaves, second: Leaves) -> bool:
     """Whether two enumerations took the same choices to the same verdicts, with the same probabilities."""
-    return left.keys() == right.keys() and all(
-        left[key][:3] == right[key][:3] and abs(left[key].weight - right[key].weight) < 1e-9 for key in left
+    return first.keys() == second.keys() and all(
+        first[key][:3] == second[key][:3] and abs(first[key].weight - second[key].weight) < 1e-9
+        for key in first
     )
 
 
@@ -118,8 +119,8 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     A rule emits between one token and one more than the draft is deep. The target then goes on to so many, by
     its own distributions. So all rules can be compared. The leaves' weights sum to 1.
     """
-    drafted, kept, tokens, weights = zip(*leaves, strict=True)
-    draft, last, token = (torch.tensor(column) for column in (drafted, kept, tokens))
+    drafted, accepted, tokens, weights = zip(*leaves, strict=True)
+    draft, last, token = (torch.tensor(column) for column in (drafted, accepted, tokens))
     weight = torch.tensor(weights, dtype=torch.float64)
     depth = torch.tensor(instance.depths)[last]
     texts = drafts.prefixes[draft, last] * instance.vocab_size + token  # depth + 1 tokens
@@ -167,8 +168,10 @@ def with_reason(result: InstanceResult, expected: Tensor, actual: Tensor, tolera
     """Adds what is wrong with the probabilities of texts [N], in the order of `Instance.distribution`."""
     possible = ((expected > 0) | (actual > 0)).nonzero()[:, 0]
     columns = zip(possible.tolist(), expected[possible].tolist(), actual[possible].tolist(), strict=True)
-    texts = tuple(TextProbability(result.instance.text(number), *both) for number, *both in columns)
-    impossible = [text.text for text in texts if text.expected == 0 and text.found > tolerance]
+    texts = tuple(
+        TextProbability(result.instance.text(number), *probabilities) for number, *probabilities in columns
+    )
+    impossible = [text.text for text in texts if text.expected == 0 and text.emitted > tolerance]
     reason = "what it emits is not distributed as the target's text"
     if impossible:
         reason = f"it emits {' '.join(map(str, impossible[0]))}, which the target never emits"
@@ -182,9 +185,9 @@ def repeats_itself(rule: Verifier, instance: Instance, most_rows: int) -> None:
     """Enumerates an instance again and again; `NotScripted` says if the rule says something else, once."""
     drafts = instance.drafts()
     first = enumerate_rule(rule, drafts, most_rows)
-    for again in range(CONFIRMED):
+    for attempt in range(CONFIRMED):
         try:
-            repeated = same(first, enumerate_rule(rule, drafts, most_rows, backwards=again % 2 == 0))
+            repeated = same(first, enumerate_rule(rule, drafts, most_rows, backwards=attempt % 2 == 0))
         except Broken:  # it had not broken before
             repeated = False
         if not repeated:
@@ -265,4 +268,4 @@ def by_place(texts: Tensor, vocab_size: int) -> list[Tensor]:
     if places == 1:
         return [texts]
     table = texts.reshape([vocab_size] * places)
-    return [table.sum([other for other in range(places) if other != place]) for place in range(places)]
+    return [table.sum([index for index in range(places) if index != place]) for place in range(places)]

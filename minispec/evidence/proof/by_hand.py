@@ -30,8 +30,8 @@ Draw = tuple[Text, Text]  # a text, and what was drafted after it so far
 def reachable(case: Case) -> Iterator[list[Text]]:
     """Yields the texts after which the case may need a distribution, those of one length together."""
     for prompt in case.prompts:
-        for more in range(min(case.max_new_tokens, case.context - len(prompt))):
-            yield [(*prompt, *tail) for tail in product(range(case.target.vocab_size), repeat=more)]
+        for length in range(min(case.max_new_tokens, case.context - len(prompt))):
+            yield [(*prompt, *tail) for tail in product(range(case.target.vocab_size), repeat=length)]
 
 
 @torch.inference_mode()
@@ -42,11 +42,13 @@ def logits_after(model: LanguageModel, texts: Sequence[Text]) -> Tensor:
 
 def distributions_after(model: LanguageModel, warp: Warp, texts: Sequence[Text]) -> dict[Text, list[float]]:
     """Returns the warped distribution after each text, without a cache."""
-    found: dict[Text, list[float]] = {}
+    distributions: dict[Text, list[float]] = {}
     for length in {len(text) for text in texts}:
-        alike = [text for text in texts if len(text) == length]
-        found.update(zip(alike, warp(logits_after(model, alike)).double().tolist(), strict=True))
-    return found
+        same_length = [text for text in texts if len(text) == length]
+        distributions.update(
+            zip(same_length, warp(logits_after(model, same_length)).double().tolist(), strict=True)
+        )
+    return distributions
 
 
 def greedy_by_hand(case: Case, prompt: Text) -> Text:
@@ -65,15 +67,15 @@ def warp_by_hand(logits: Sequence[float], warp: Warp) -> list[float]:
     mass = [exp((logit - max(logits)) / warp.temperature) for logit in logits]
     ranked = sorted(range(len(mass)), key=lambda token: (-mass[token], token))[: warp.top_k]
     if warp.top_p is not None:
-        whole = fsum(mass[token] for token in ranked)
-        kept = []
+        total = fsum(mass[token] for token in ranked)
+        selected = []
         for token in ranked:
-            kept.append(token)
-            if fsum(mass[other] for other in kept) / whole >= warp.top_p - ROUNDING:
+            selected.append(token)
+            if fsum(mass[other] for other in selected) / total >= warp.top_p - ROUNDING:
                 break
-        ranked = kept
-    whole = fsum(mass[token] for token in ranked)
-    return [mass[token] / whole if token in ranked else 0.0 for token in range(len(mass))]
+        ranked = selected
+    total = fsum(mass[token] for token in ranked)
+    return [mass[token] / total if token in ranked else 0.0 for token in range(len(mass))]
 
 
 def overlap(case: Case, p: Sequence[float], q: Sequence[float]) -> float:
@@ -99,36 +101,36 @@ def drafts_by_hand(case: Case, draws: Iterable[Draw]) -> dict[Draw, list[float]]
     """
     drafter = case.drafter(case.draft, case.draft_warp)
     warp = case.draft_warp or case.warp
-    found: dict[Draw, list[float]] = {}
+    distributions: dict[Draw, list[float]] = {}
     for text, drafted in set(draws):
         if isinstance(drafter, TreeDrafter):
             q = candidate(drafter, case, text, drafted)
         else:
             q = warp(own_logits(drafter, case, text, drafted))
-        found[text, drafted] = q[0].double().tolist()
-    return found
+        distributions[text, drafted] = q[0].double().tolist()
+    return distributions
 
 
 def own_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> Tensor:
     """Returns what a drafter must say of the next token: [1, V]."""
     read = torch.tensor([text])
-    whole = torch.tensor([text + drafted])
+    ids = torch.tensor([text + drafted])
     if isinstance(drafter, LookupDrafter):
         return looked_up(2 if isinstance(drafter, NgramDrafter) else len(text), case, text, drafted)
     if isinstance(drafter, ExitDrafter):  # the exit on the stream after the first layers
         model = drafter.target.model
         exit = drafter.target.exit
-        x = model.layers[: exit.layers](model.embed_tokens(whole), model.view(whole.shape[1], None))
+        x = model.layers[: exit.layers](model.embed_tokens(ids), model.view(ids.shape[1], None))
         return model.head(exit(x))[:, -1]
     if isinstance(drafter, MedusaDrafter):  # a head on the state before the pending token is read
         return drafter.heads(case.draft.hidden(read[:, :-1])[:, -1])[:, len(drafted)]
     if isinstance(drafter, ParallelDrafter):  # the last of so many masks, corrected by the token before
-        return drafter.model.after(drafter.model.with_masks(read, None, len(drafted))[:, -1], whole[:, -1])
+        return drafter.model.after(drafter.model.with_masks(read, None, len(drafted))[:, -1], ids[:, -1])
     if isinstance(drafter, FeatureDrafter):  # on the target's features of the text, and its own of the draft
         states = drafter.target.hidden(read)
         features = torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)
-        for n in range(len(text), whole.shape[1] + 1):
-            out = drafter.layer(whole[:, :n], features, drafter.target)
+        for n in range(len(text), ids.shape[1] + 1):
+            out = drafter.layer(ids[:, :n], features, drafter.target)
             features = torch.cat([features, out[:, -1:]], dim=1)
         return drafter.target.head(out)[:, -1]
     return logits_after(case.draft, [text + drafted])  # a model's

@@ -106,15 +106,15 @@ def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[St
         drafted = r.draft.tokens.tolist()
         lengths = r.draft.lengths.tolist()
         accepted = r.verdict.accepted.tolist()
-        said = r.verdict.token.tolist()
+        tokens = r.verdict.token.tolist()
         for row, (emitted, finish) in enumerate(zip(r.emitted, r.finish, strict=True)):
             if r.live[row] or emitted:
                 proposed = tuple(drafted[row][: lengths[row]])
                 name = r.prompt_ids[row]
-                verdict = accepted[row], said[row]
+                verdict = accepted[row], tokens[row]
                 steps[name].append(RowRound(r, row, texts[name], proposed, *verdict, emitted, finish))
                 texts[name] += emitted
-    return [tuple(own) for own in steps]
+    return [tuple(row_steps) for row_steps in steps]
 
 
 def outcomes(rounds: Sequence[Round], prompts: int) -> list[Outcome]:
@@ -125,7 +125,7 @@ def outcomes(rounds: Sequence[Round], prompts: int) -> list[Outcome]:
         for name, emitted, finish in zip(r.prompt_ids, r.emitted, r.finish, strict=True):
             tokens[name].extend(emitted)
             ends[name] = finish
-    return [(tuple(own), end) for own, end in zip(tokens, ends, strict=True)]
+    return [(tuple(row_tokens), end) for row_tokens, end in zip(tokens, ends, strict=True)]
 
 
 Distribution = dict[Outcome, float]
@@ -178,7 +178,11 @@ def marks(case: Case, step: RowRound) -> Iterator[str]:
         name = case.drafter_name
         yield f"{name}: drafted {drafted}"
         yield f"{name}: accepted {step.accepted}"
-        if any(n != drafted for n, on in zip(step.round.draft.lengths.tolist(), live, strict=True) if on):
+        if any(
+            n != drafted
+            for n, is_live in zip(step.round.draft.lengths.tolist(), live, strict=True)
+            if is_live
+        ):
             yield f"{name}: {APART}"
         return
     if False in live:
@@ -201,10 +205,10 @@ def target_only_distributions(case: Case) -> list[Distribution]:
         texts = target_only_texts(case.target, prompts, case.max_new_tokens, case.warp, rng, case.eos)
         return list(map(tuple, texts))
 
-    found: list[Distribution] = [defaultdict(float) for _ in case.prompts]
+    distributions: list[Distribution] = [defaultdict(float) for _ in case.prompts]
     for start, tokens, weight in enumerate_branches(run, range(len(case.prompts)), make=case.rng):
-        found[start][tokens, case.finish(case.prompts[start], tokens)] += weight
-    return found
+        distributions[start][tokens, case.finish(case.prompts[start], tokens)] += weight
+    return distributions
 
 
 def exact_distributions(case: Case) -> list[Distribution]:
@@ -244,16 +248,16 @@ def continuations(case: Case, prompt: Text, least: float = 0.0) -> dict[Cell, fl
     return {**ended, RARE: rare} if rare > 0 else ended
 
 
-def largest_error(one: Distribution, other: Distribution) -> float:
+def largest_error(first: Distribution, second: Distribution) -> float:
     """Returns the largest difference of the probabilities of any outcome."""
-    return max(differences(one, other), default=0.0)
+    return max(differences(first, second), default=0.0)
 
 
-def total_variation(one: Distribution, other: Distribution) -> float:
+def total_variation(first: Distribution, second: Distribution) -> float:
     """Returns half the sum of all differences: the largest difference in the probability of any event."""
-    return sum(differences(one, other)) / 2
+    return sum(differences(first, second)) / 2
 
 
-def differences(one: Distribution, other: Distribution) -> list[float]:
+def differences(first: Distribution, second: Distribution) -> list[float]:
     """Returns how far the probabilities of each outcome are apart."""
-    return [abs(one.get(x, 0.0) - other.get(x, 0.0)) for x in one.keys() | other.keys()]
+    return [abs(first.get(x, 0.0) - second.get(x, 0.0)) for x in first.keys() | second.keys()]

@@ -111,8 +111,8 @@ def self_drafting_cases(seed: int, longer: int) -> Iterator[Case]:
     for vocab_size, tokens in ((2, 4 + longer), (3, 3)):
         for name in ("medusa", *CHAINS):
             model = lives_on(tiny_gpt_pair(seed, vocab_size)[0], name, seed)
-            what = f"GPT {seed}, {vocab_size} tokens, {name}"
-            least = Case(what, model, model, PROMPTS, 3, tokens, drafter=ENUMERATED[name])
+            title = f"GPT {seed}, {vocab_size} tokens, {name}"
+            least = Case(title, model, model, PROMPTS, 3, tokens, drafter=ENUMERATED[name])
             yield least
             yield least.but("EOS", eos=(1,), warp=COOL)
             yield least.but("greedy", warp=COLD, verifier=verify_greedy)
@@ -132,9 +132,9 @@ def tree_cases(seed: int, longer: int) -> Iterator[Case]:
     greedy: dict[str, Any] = {"warp": COLD, "verifier": verify_tree_greedy}
     for vocab_size, name in product((2, 3), TREE_SHAPES):
         pair = tiny_gpt_pair(seed, vocab_size)
-        what = f"GPT {seed}, {vocab_size} tokens, {name}"
+        title = f"GPT {seed}, {vocab_size} tokens, {name}"
         cap = 4 + longer if vocab_size == 2 and name != "repeating_tree" else 3
-        least = Case(what, *pair, PROMPTS, 4, cap, drafter=ENUMERATED[name], verifier=verify_tree)
+        least = Case(title, *pair, PROMPTS, 4, cap, drafter=ENUMERATED[name], verifier=verify_tree)
         if (vocab_size, name) != (3, "repeating_tree"):
             yield least
         yield least.but("a warp", **narrowed)

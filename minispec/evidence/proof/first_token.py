@@ -17,20 +17,20 @@ from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branch
 
 @dataclass(frozen=True)
 class FirstToken:
-    """What comes out first when one token is drafted."""
+    """The first emitted token when one token is drafted: how often each comes, and how."""
 
-    kept: tuple[float, ...]  #: [V], for each token the probability that it is drafted and accepted
-    said: tuple[float, ...]  #: [V], that a drafted token is rejected and the rule says this one
+    accepted: tuple[float, ...]  #: [V], for each token the probability that it is drafted and accepted
+    corrected: tuple[float, ...]  #: [V], for each token the probability that it is the correction
 
     @property
     def distribution(self) -> tuple[float, ...]:
-        """The probability that a token comes out, kept or said: [V]."""
-        return tuple(a + b for a, b in zip(self.kept, self.said, strict=True))
+        """The probability that a token is emitted, accepted or as the correction: [V]."""
+        return tuple(a + b for a, b in zip(self.accepted, self.corrected, strict=True))
 
     @property
     def acceptance(self) -> float:
-        """The probability that what is drafted is kept."""
-        return sum(self.kept)
+        """The probability that the drafted token is accepted."""
+        return sum(self.accepted)
 
 
 def first_token(
@@ -50,7 +50,7 @@ def first_token(
     Raises:
         ValueError: if the distributions differ in size.
     """
-    target, reported = (torch.as_tensor(given, dtype=torch.float64) for given in (p, q))
+    target, reported = (torch.as_tensor(values, dtype=torch.float64) for values in (p, q))
     real = reported if drawn_from is None else torch.as_tensor(drawn_from, dtype=torch.float64)
     if not target.shape == reported.shape == real.shape:
         raise ValueError("all distributions must be over the same tokens")
@@ -62,16 +62,16 @@ def first_token(
         verdict = rule(draft, target.repeat(rows, 2, 1), rng)
         return list(zip(verdict.accepted.tolist(), verdict.token.tolist(), strict=True))
 
-    kept = [0.0] * size
-    said = [0.0] * size
+    accepted = [0.0] * size
+    corrected = [0.0] * size
     possible = [token for token in range(size) if real[token] > 0]
-    for drafted, (accepted, token), weight in enumerate_branches(run, possible):
+    for drafted, (count, token), weight in enumerate_branches(run, possible):
         probability = float(real[drafted]) * weight
-        if accepted:
-            kept[drafted] += probability
+        if count:
+            accepted[drafted] += probability
         else:
-            said[token] += probability
-    return FirstToken(tuple(kept), tuple(said))
+            corrected[token] += probability
+    return FirstToken(tuple(accepted), tuple(corrected))
 
 
 def parts(probabilities: Sequence[float], whole: int) -> str:

@@ -82,8 +82,8 @@ class Proof:
 
         Where nothing was enumerated, nothing was proved.
         """
-        shown = [one.passed for one in self.cases] + [one.passed for one in self.sampled]
-        return self.instances > 0 and all(shown) and all(self.coverage.values())
+        results = [result.passed for result in self.cases] + [result.passed for result in self.sampled]
+        return self.instances > 0 and all(results) and all(self.coverage.values())
 
 
 def prove(
@@ -99,10 +99,10 @@ def prove(
     """
     coverage = Counter(dict.fromkeys(wanted(drafters), 0))
     proved: list[Proved] = []
-    others: Counter[str] = Counter()
+    other_drafters: Counter[str] = Counter()
     for case in cases:
         if case.drafts_with not in drafters:
-            others[case.drafts_with] += 1
+            other_drafters[case.drafts_with] += 1
             continue
         exact = exact_distributions(case)
         for backend in backends:
@@ -110,19 +110,19 @@ def prove(
             tell(moved.name)
             proved.append(prove_case(moved, coverage, exact))
     tell("samples")
-    left_out = tuple(f"{count} cases of the drafter {name}" for name, count in others.items())
+    left_out = tuple(f"{count} cases of the drafter {name}" for name, count in other_drafters.items())
     return Proof(tuple(proved), dict(coverage), tuple(sampled()), left_out)
 
 
 def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]) -> Proved:
     """Enumerates one case, compares it with the exact distributions, and adds to the counts what came up."""
-    found = speculative_distributions(case)
-    seen = {**found.coverage, f"warp {describe(case.warp)}": found.branches}
-    seen[case.verifier.name] = found.branches
-    coverage.update({mark: n for mark, n in seen.items() if mark in coverage})
-    both = (found.distributions, target_only_distributions(case))
-    errors = [max(map(largest_error, ours, exact)) for ours in both]
-    return Proved(case.name, found.branches, *errors)
+    enumerated = speculative_distributions(case)
+    counts = {**enumerated.coverage, f"warp {describe(case.warp)}": enumerated.branches}
+    counts[case.verifier.name] = enumerated.branches
+    coverage.update({mark: n for mark, n in counts.items() if mark in coverage})
+    measured = (enumerated.distributions, target_only_distributions(case))
+    errors = [max(map(largest_error, distributions, exact)) for distributions in measured]
+    return Proved(case.name, enumerated.branches, *errors)
 
 
 def wanted(drafters: Sequence[str] = tuple(DRAFTERS)) -> list[str]:

@@ -69,14 +69,14 @@ def replay(native: Callable[[Tensor], tuple[int, T]], intervals: Sequence[Interv
 def ends(interval: Interval) -> tuple[float, float]:
     """Returns a number next to the lower end of an interval, and one next to its upper end, both inside."""
     low, high = interval
-    inside = min(SHARE * (high - low) + SPACING, (high - low) / 4)
-    return low + inside, high - inside
+    inset = min(SHARE * (high - low) + SPACING, (high - low) / 4)
+    return low + inset, high - inset
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(first: Any, second: Any) -> bool:
     """Whether two answers are the same: tensors, or records of tensors such as `Verdict` and `Draft`."""
-    if isinstance(one, Tensor):
-        return torch.allclose(one, other, rtol=0, atol=SAME)
-    if one is None or other is None:  # a chain has no parents and no path
-        return one is other
-    return all(map(alike, vars(one).values(), vars(other).values()))
+    if isinstance(first, Tensor):
+        return torch.allclose(first, second, rtol=0, atol=SAME)
+    if first is None or second is None:  # a chain has no parents and no path
+        return first is second
+    return all(map(alike, vars(first).values(), vars(second).values()))

@@ -79,14 +79,20 @@ def sampled_tests(seed: int = 0, full: bool = False, backends: Sequence[Backend]
     result. The full ones have more samples, and the trained pair among the models. Each experiment runs on
     all backends; those that come out the same run once.
     """
-    found = [*tiny_experiments(200_000), *trained_experiments(20_000)] if full else tiny_experiments(20_000)
-    moved = {one.case.name: one for backend in backends for one in (each.on(backend) for each in found)}
+    experiments = (
+        [*tiny_experiments(200_000), *trained_experiments(20_000)] if full else tiny_experiments(20_000)
+    )
+    moved = {
+        placed.case.name: placed
+        for backend in backends
+        for placed in (experiment.on(backend) for experiment in experiments)
+    }
     share = FAMILY_FALSE_ALARM / (len(moved) + 1)
     results = [experiment.check(seed, share) for experiment in moved.values()]
     seeds, samples = (200, 2_000) if full else (100, 500)
     target, draft = table_pair(vocab_size=3, seed=0)
-    one = Experiment(Case("calibration", target, draft, ((0, 1),), 2, 3), samples, rows=samples)
-    return [*results, check_calibration(one, range(seeds * seed, seeds * seed + seeds), share)]
+    placed = Experiment(Case("calibration", target, draft, ((0, 1),), 2, 3), samples, rows=samples)
+    return [*results, check_calibration(placed, range(seeds * seed, seeds * seed + seeds), share)]
 
 
 def check_calibration(experiment: Experiment, seeds: Sequence[int], false_alarm: float) -> Sampled:

@@ -58,20 +58,20 @@ def limit_of(dtype: torch.dtype, difference: float) -> float:
 
 @torch.inference_mode()
 def first_flip(
-    target: LanguageModel, prompt: Sequence[int], one: Sequence[int], other: Sequence[int]
+    target: LanguageModel, prompt: Sequence[int], first: Sequence[int], second: Sequence[int]
 ) -> Flip | None:
     """Finds where two greedy continuations of a prompt part and measures how close the call was.
 
     Returns the flip, or None if the texts are equal. A text that merely ends earlier has an infinite gap. The
     target is the model that both claim to follow.
     """
-    apart = (i for i, (a, b) in enumerate(zip_longest(one, other)) if a != b)
-    if (position := next(apart, None)) is None:
+    differing = (i for i, (a, b) in enumerate(zip_longest(first, second)) if a != b)
+    if (position := next(differing, None)) is None:
         return None
-    a, b = ((*text, None)[position] for text in (one, other))
+    a, b = ((*text, None)[position] for text in (first, second))
     if a is None or b is None:
         return Flip(position, (a, b), (nan, nan), inf, nan, 0.0)
-    many, steps = logits_both_ways(target, prompt, one[:position])
+    many, steps = logits_both_ways(target, prompt, first[:position])
     logits = float(many[a]), float(many[b])
     difference = float((many.double() - steps.double()).abs().max())
     gap = abs(logits[0] - logits[1])
@@ -80,15 +80,15 @@ def first_flip(
 
 
 def logits_both_ways(
-    target: LanguageModel, prompt: Sequence[int], more: Sequence[int]
+    target: LanguageModel, prompt: Sequence[int], continuation: Sequence[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the logits after a text, [V] each: by one forward, and as `generate` computes them.
 
     The prompt is read at once both times, the new tokens so far one by one the second time.
     """
     device = target.device
-    many = target.head(target.hidden(torch.tensor([[*prompt, *more]], device=device)))[0, -1]
+    many = target.head(target.hidden(torch.tensor([[*prompt, *continuation]], device=device)))[0, -1]
     cache, _ = prefill(target, [prompt])
-    for token in [prompt[-1], *more]:
+    for token in [prompt[-1], *continuation]:
         steps = target.head(target.hidden(torch.tensor([[token]], device=device), cache))[0, -1]
     return many, steps

@@ -71,18 +71,18 @@ def rounds(text: Text, k: int) -> ExpectedRounds:
     if not all(0 <= a <= 1 for a in text):
         raise ValueError("a probability to be accepted lies between 0 and 1")
     n = len(text)
-    begins = [1.0] + [0.0] * n
+    starts = [1.0] + [0.0] * n
     by_width = [0.0] * (k + 1)
     caught_up = 0.0
     for t in range(n):
         width = min(k, n - 1 - t)
-        here = begins[t]
-        by_width[width] += here
+        probability = starts[t]
+        by_width[width] += probability
         for j in range(width):
-            begins[t + j + 1] += here * (1 - text[t + j])
-            here *= text[t + j]
-        begins[t + width + 1] += here
-        caught_up += here if k else 0.0
+            starts[t + j + 1] += probability * (1 - text[t + j])
+            probability *= text[t + j]
+        starts[t + width + 1] += probability
+        caught_up += probability if k else 0.0
     return ExpectedRounds(tuple(by_width), n, caught_up)
 
 

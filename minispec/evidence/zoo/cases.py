@@ -36,8 +36,8 @@ def two_ids(seed: int) -> Sequence[Case]:
     short, long = (table_pair(2, seed, max_length=length) for length in (4, 5))
     close = table_pair(2, seed, distance=0.2)[1]
     opposite = TableModel(-target.table)
-    one = Case("V 2, K 1", target, draft, ONE, 1, 2)
-    least = one.but("cap 2")
+    base = Case("V 2, K 1", target, draft, ONE, 1, 2)
+    least = base.but("cap 2")
     two = Case("V 2, K 2", target, draft, ONE, 2, 3)
     wider = two.but("cap 3")
     return (
@@ -46,9 +46,9 @@ def two_ids(seed: int) -> Sequence[Case]:
         least.but("T 0, opposite draft", warp=COLD, draft=opposite),
         least.but("T 0.5", warp=SHARP),
         least.but("coupled", verifier=verify_coupled),
-        one.but("cap 3, two rows", max_new_tokens=3, prompts=RAGGED),
-        one.but("cap 4, close draft", max_new_tokens=4, draft=close),
-        one.but("context 4", target=short[0], draft=short[1], max_new_tokens=9),
+        base.but("cap 3, two rows", max_new_tokens=3, prompts=RAGGED),
+        base.but("cap 4, close draft", max_new_tokens=4, draft=close),
+        base.but("context 4", target=short[0], draft=short[1], max_new_tokens=9),
         wider,
         wider.but("EOS", eos=(1,)),
         wider.but("two rows", prompts=RAGGED),
@@ -85,24 +85,24 @@ def three_ids(seed: int) -> Sequence[Case]:
     )
 
 
-def turning(by: int) -> TableModel:
+def turning(angle: int) -> TableModel:
     """Returns a model whose rows are all (5, 3, 2)/10, turned by one id more from each context to the next.
 
     Turned by one, a draft's top 2 and a target's have one id in common. Of what top-k 2 leaves, the first id
     has 5/8, above a top-p of 0.6; of the whole it has 5/10, below.
     """
     logits = torch.tensor([5, 3, 2], dtype=torch.float64).div(10).log()
-    return TableModel(torch.stack([logits.roll(by + context) for context in range(12)]))
+    return TableModel(torch.stack([logits.roll(angle + context) for context in range(12)]))
 
 
 def gpts(seed: int) -> Sequence[Case]:
     """Returns cases of a tiny GPT, whose cache and positions are those of a real model."""
-    one = Case("GPT, V 2, K 1, cap 3", *tiny_gpt_pair(seed, vocab_size=2), ONE, 1, 3)
-    two = replace(one, name="GPT, V 2, K 2, cap 3", k=2)
+    base = Case("GPT, V 2, K 1, cap 3", *tiny_gpt_pair(seed, vocab_size=2), ONE, 1, 3)
+    two = replace(base, name="GPT, V 2, K 2, cap 3", k=2)
     return (
-        one,
-        one.but("T 0.5", warp=SHARP),
-        one.but("two rows", prompts=RAGGED),
+        base,
+        base.but("T 0.5", warp=SHARP),
+        base.but("two rows", prompts=RAGGED),
         two,
         two.but("two rows", prompts=RAGGED),
         Case("GPT, V 3, K 2, cap 3, two rows", *tiny_gpt_pair(seed, vocab_size=3), RAGGED, 2, 3),
@@ -111,9 +111,9 @@ def gpts(seed: int) -> Sequence[Case]:
 
 def look_ups(seed: int) -> Sequence[Case]:
     """Returns cases in which the draft is looked up in the text."""
-    one = Case("V 2, K 1, cap 2", *table_pair(2, seed), ((0, 1, 0),), 1, 2)
-    two = replace(one, name="V 2, K 2, cap 3", k=2, max_new_tokens=3)
-    return one.but("n-gram", drafter=ENUMERATED["ngram"]), two.but("suffix", drafter=ENUMERATED["suffix"])
+    base = Case("V 2, K 1, cap 2", *table_pair(2, seed), ((0, 1, 0),), 1, 2)
+    two = replace(base, name="V 2, K 2, cap 3", k=2, max_new_tokens=3)
+    return base.but("n-gram", drafter=ENUMERATED["ngram"]), two.but("suffix", drafter=ENUMERATED["suffix"])
 
 
 def waiting(seed: int) -> Sequence[Case]:
@@ -126,11 +126,11 @@ def waiting(seed: int) -> Sequence[Case]:
 def on_the_target(seed: int) -> Sequence[Case]:
     """Returns cases of drafters that live on the target."""
     model, _ = tiny_gpt_pair(seed, vocab_size=2)
-    early = early_exit(model, seed)
+    exit_model = early_exit(model, seed)
     longer = Case("GPT, V 2, K 2, cap 4", model, model, ONE, 2, 4)
     two = replace(longer, name="GPT, V 2, K 2, cap 3, two rows", max_new_tokens=3, prompts=RAGGED)
     return (
-        Case("GPT, V 2, K 1, cap 3, exit", early, early, ONE, 1, 3, drafter=ENUMERATED["exit"]),
+        Case("GPT, V 2, K 1, cap 3, exit", exit_model, exit_model, ONE, 1, 3, drafter=ENUMERATED["exit"]),
         two.but("medusa", drafter=ENUMERATED["medusa"]),
         longer.but("eagle", drafter=ENUMERATED["eagle"]),
         longer.but("parallel", drafter=ENUMERATED["parallel"]),
@@ -140,6 +140,6 @@ def on_the_target(seed: int) -> Sequence[Case]:
 def trees(seed: int) -> Sequence[Case]:
     """Returns cases of trees with two branches."""
     wide = Case("GPT, V 3, K 1, cap 2", *tiny_gpt_pair(seed, vocab_size=3), ((1,),), 1, 2)
-    deep = Case("GPT, V 2, K 2, cap 3", *tiny_gpt_pair(seed, vocab_size=2), ((1,),), 2, 3)
+    long = Case("GPT, V 2, K 2, cap 3", *tiny_gpt_pair(seed, vocab_size=2), ((1,),), 2, 3)
     drafter = ENUMERATED["two_branches"]
-    return tuple(case.but("tree", drafter=drafter, verifier=verify_tree) for case in (wide, deep))
+    return tuple(case.but("tree", drafter=drafter, verifier=verify_tree) for case in (wide, long))

@@ -48,11 +48,11 @@ def check_distribution(case: Case) -> str | None:
 
 def fault_of(case: Case, distributions: Sequence[Distribution]) -> str | None:
     """Says where distributions, one per prompt, are not those of the case's target."""
-    for prompt, got, want in zip(case.prompts, distributions, exact_distributions(case), strict=True):
+    for prompt, actual, expected in zip(case.prompts, distributions, exact_distributions(case), strict=True):
         after = f"after {list(prompt)}"
-        if not abs(fsum(got.values()) - 1) <= EXACT:
+        if not abs(fsum(actual.values()) - 1) <= EXACT:
             return f"{after} the branches' probabilities do not sum to 1: rows depend on each other"
-        distance = total_variation(got, want)
+        distance = total_variation(actual, expected)
         if not distance <= EXACT:
             return f"{after} the distribution of the output is off by {distance:.2g} in total variation"
     return None
@@ -71,8 +71,8 @@ def check_greedy(case: Case) -> str | None:
     trees = case.verifier.takes_tree
     for verifier in (verify_tree_greedy, verify_tree) if trees else (verify_greedy, verify_rejection):
         cold = replace(case, warp=Warp(temperature=0), draft_warp=None, verifier=verifier)
-        got = outcomes(list(cold.rounds(case.prompts, SeededRng(0))), len(case.prompts))
-        for prompt, (tokens, finish) in zip(case.prompts, got, strict=True):
+        actual = outcomes(list(cold.rounds(case.prompts, SeededRng(0))), len(case.prompts))
+        for prompt, (tokens, finish) in zip(case.prompts, actual, strict=True):
             want = greedy_by_hand(case, prompt)
             if tokens != want:
                 return f"after {list(prompt)} {verifier.name} emits {list(tokens)}, the target {list(want)}"
@@ -87,9 +87,9 @@ def check_coupled(case: Case) -> str | None:
         return None
     prompts = case.prompts * COPIES
     rounds = replace(case, verifier=verify_coupled).rounds(prompts, KeyedRng(0))
-    got = outcomes(list(rounds), len(prompts))
+    actual = outcomes(list(rounds), len(prompts))
     alone = target_only_texts(case.target, prompts, case.max_new_tokens, case.warp, KeyedRng(0), case.eos)
-    for prompt, (tokens, _), text in zip(prompts, got, alone, strict=True):
+    for prompt, (tokens, _), text in zip(prompts, actual, alone, strict=True):
         if list(tokens) != text:
             return f"after {list(prompt)} it emits {list(tokens)}, the target alone {text}"
     return None
@@ -100,9 +100,9 @@ def check_warp(case: Case) -> str | None:
     for warp, model in ((case.warp, case.target), (case.draft_warp or case.warp, case.draft)):
         for texts in reachable(case):
             logits = logits_after(model, texts)
-            for got, scores in zip(warp(logits).tolist(), logits.tolist(), strict=True):
-                if not equal(got, want := warp_by_hand(scores, warp)):
-                    return f"logits {rounded(scores)} give {rounded(got)}, not {rounded(want)}"
+            for actual, scores in zip(warp(logits).tolist(), logits.tolist(), strict=True):
+                if not equal(actual, want := warp_by_hand(scores, warp)):
+                    return f"logits {rounded(scores)} give {rounded(actual)}, not {rounded(want)}"
     return None
 
 
@@ -126,7 +126,7 @@ def check_acceptance(case: Case) -> str | None:
     """All that fits is drafted, and accepted as often as true distributions overlap; not for all rules."""
     if not case.verifier.stops_at_first_rejection:
         return None
-    seen: dict[tuple[int, Text, Text], list[float]] = {}
+    distributions: dict[tuple[int, Text, Text], list[float]] = {}
     for branch in branches(case):
         for step in branch.steps:
             end = min(len(case.prompts[branch.prompt]) + case.max_new_tokens, case.context)
@@ -138,28 +138,30 @@ def check_acceptance(case: Case) -> str | None:
                 return f"it reports {step.tested} tested tokens of {len(step.drafted)} drafted, not {tested}"
             for i in range(tested):
                 key = (branch.prompt, step.text, step.drafted[:i])
-                weights = seen.setdefault(key, [0, 0])
+                weights = distributions.setdefault(key, [0, 0])
                 weights[0] += branch.weight
                 weights[1] += branch.weight * (i < step.accepted)
-    p = distributions_after(case.target, case.warp, list({text + drafted for _, text, drafted in seen}))
-    q = drafts_by_hand(case, [(text, drafted) for _, text, drafted in seen])
-    for (_, text, drafted), (tested_weight, kept_weight) in seen.items():
-        got = kept_weight / tested_weight
+    p = distributions_after(
+        case.target, case.warp, list({text + drafted for _, text, drafted in distributions})
+    )
+    q = drafts_by_hand(case, [(text, drafted) for _, text, drafted in distributions])
+    for (_, text, drafted), (tested_weight, kept_weight) in distributions.items():
+        actual = kept_weight / tested_weight
         want = overlap(case, p[text + drafted], q[text, drafted])
-        if not abs(got - want) <= 1e-9:
-            return f"after {list(text + drafted)} it accepts with probability {got:.4f}, not {want:.4f}"
+        if not abs(actual - want) <= 1e-9:
+            return f"after {list(text + drafted)} it accepts with probability {actual:.4f}, not {want:.4f}"
     return None
 
 
 def check_rounding(case: Case) -> str | None:
     """Where p and q differ by rounding alone, what comes out is p, in every branch, however rare."""
     for p in distributions_after(case.target, case.warp, case.prompts).values():
-        whole = [prob / fsum(p) for prob in p]
+        normalised = [prob / fsum(p) for prob in p]
         for token in (token for token, prob in enumerate(p) if prob > 0):
             q = torch.tensor(p, dtype=torch.float64)
             q[token] = torch.nextafter(q[token], q.new_tensor(2.0))
-            if not equal(got := first_token(case.verifier, p, q).distribution, whole):
-                return f"p and q alike but for the last bit give {rounded(got)}, not {rounded(p)}"
+            if not equal(actual := first_token(case.verifier, p, q).distribution, normalised):
+                return f"p and q alike but for the last bit give {rounded(actual)}, not {rounded(p)}"
     return None
 
 

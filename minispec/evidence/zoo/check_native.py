@@ -31,14 +31,14 @@ def check_native_threads(case: Case) -> str | None:
     if not (isinstance(case.target, GPT) and case.drafts_with == "model"):
         return None
     model = tiny_gpt(GPTConfig(64, layers=4, width=64, heads=4, kv_heads=2, ffn=256, max_length=LONGEST))
-    alone, shared = (NativeGPT(model, threads=threads) for threads in (1, 2))
+    alone, threaded = (NativeGPT(model, threads=threads) for threads in (1, 2))
     blocks = [torch.arange(n)[None] for n in range(1, LONGEST + 1)]
     before = torch.get_num_threads()
     torch.set_num_threads(2)  # a model is shared by as many as torch may use
     try:
-        wanted = [alone(block) for block in blocks]
+        expected = [alone(block) for block in blocks]
         for number in range(FORWARDS):
-            if not torch.equal(shared(blocks[number % LONGEST]), wanted[number % LONGEST]):
+            if not torch.equal(threaded(blocks[number % LONGEST]), expected[number % LONGEST]):
                 return f"forward {number} of two threads has other logits than that of one"
     finally:
         torch.set_num_threads(before)

@@ -89,10 +89,12 @@ def cache_fault(
         rows = [row for row, n in enumerate(lengths) if n == length]
         fresh = model.new_cache(len(rows))  # all of one length: no padding, no ragged rows
         model.hidden(torch.tensor([texts[row][:length] for row in rows]), fresh)
-        for held, wanted in zip(contents(cache), contents(fresh), strict=True):
-            off = (held[:, rows, :, :length] - wanted[:, :, :, :length]).abs().amax((0, 2, 3, 4))  # [rows]
-            if not bool((off <= EXACT).all()):
-                row = rows[int(off.argmax())]
+        for actual, expected in zip(contents(cache), contents(fresh), strict=True):
+            differences = (
+                (actual[:, rows, :, :length] - expected[:, :, :, :length]).abs().amax((0, 2, 3, 4))
+            )  # [rows]
+            if not bool((differences <= EXACT).all()):
+                row = rows[int(differences.argmax())]
                 return f"after {list(texts[row])} the {name}'s cache holds something else"
     return None
 
@@ -111,11 +113,11 @@ def check_ends(case: Case) -> str | None:
         if not all(0 <= token < case.target.vocab_size for token in tokens):
             return f"{list(tokens)} has an id outside the vocabulary"
         for n in range(len(tokens)):
-            if why := case.finish(prompt, tokens[:n]):
-                return f"{list(tokens)} goes on where {why} should have ended it, after {n}"
-        why = case.finish(prompt, tokens)
-        if why is None or (branch.steps and branch.finish != why):
-            return f"{list(tokens)} ends for {branch.finish}, not for {why}"
+            if reason := case.finish(prompt, tokens[:n]):
+                return f"{list(tokens)} goes on where {reason} should have ended it, after {n}"
+        reason = case.finish(prompt, tokens)
+        if reason is None or (branch.steps and branch.finish != reason):
+            return f"{list(tokens)} ends for {branch.finish}, not for {reason}"
         if not all(step.emitted for step in branch.steps):
             return f"a row of {list(tokens)} took part in a round that has emitted nothing"
     return None
@@ -132,12 +134,12 @@ def check_randomness(case: Case) -> str | None:
     """
     if fault := generator_fault():
         return fault
-    seen = set()
+    prefixes = set()
     for branch in branches(case):
-        shown = branch.prompt, *((step.drafted, tuple(step.kept), step.token) for step in branch.steps)
-        if shown in seen and case.verifier is not verify_block:
+        prefix = branch.prompt, *((step.drafted, tuple(step.kept), step.token) for step in branch.steps)
+        if prefix in prefixes and case.verifier is not verify_block:
             return f"{list(branch.tokens)} comes twice in the same way: something drew that should not"
-        seen.add(shown)
+        prefixes.add(prefix)
         for step in branch.steps:
             after = [0, *(place + 1 for place in step.kept)]
             for i, token in enumerate(step.emitted):
@@ -154,8 +156,8 @@ class EdgeRng(SeededRng):
         super().__init__(0)
         self._uniform = uniform
 
-    def _uniforms(self, wanted: Tensor) -> Tensor:
-        return wanted.double() * self._uniform
+    def _uniforms(self, needed: Tensor) -> Tensor:
+        return needed.double() * self._uniform
 
 
 def generator_fault() -> str | None:

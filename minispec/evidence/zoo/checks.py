@@ -41,8 +41,8 @@ def check_like_transformers(case: Case) -> str | None:
     verdict = verify_rejection(draft, p.expand(n, 2, -1), SeededRng(0))
     if bool(verdict.accepted.any()):
         return "the candidate that the target never emits is accepted"
-    off = float((verdict.token.bincount(minlength=5) / n - p).abs().sum() / 2)
-    return f"what is emitted is off by {off:.3f}" if not off <= 0.03 else None
+    tv = float((verdict.token.bincount(minlength=5) / n - p).abs().sum() / 2)
+    return f"what is emitted is off by {tv:.3f}" if not tv <= 0.03 else None
 
 
 def check_like_vllm_rejection(case: Case) -> str | None:
@@ -58,10 +58,10 @@ def check_like_vllm_rejection(case: Case) -> str | None:
     rng = SeededRng(1)
     tokens = torch.stack([rng.categorical(q.expand(n, -1)) for _ in range(2)], dim=1)
     verdict = verify_rejection(Draft(tokens, q.expand(n, 2, -1)), p.expand(n, 3, -1), rng)
-    kept = torch.arange(2) < verdict.accepted[:, None]
-    pooled = torch.cat([tokens[kept], verdict.token[verdict.accepted < 2]])
-    off = float((pooled.bincount(minlength=10) / len(pooled) - p).norm())
-    return f"pooled frequencies are off by {off:.4f}" if not off <= 0.005 else None
+    accepted = torch.arange(2) < verdict.accepted[:, None]
+    pooled = torch.cat([tokens[accepted], verdict.token[verdict.accepted < 2]])
+    distance = float((pooled.bincount(minlength=10) / len(pooled) - p).norm())
+    return f"pooled frequencies are off by {distance:.4f}" if not distance <= 0.005 else None
 
 
 def check_like_vllm_greedy(case: Case) -> str | None:
@@ -69,10 +69,10 @@ def check_like_vllm_greedy(case: Case) -> str | None:
     target, draft = table_pair(5, 0)
     prompts = [[first, *range(n)] for n in range(3) for first in range(4)]
     setting = Case("like vLLM", target, draft, (), 3, 8, Warp(temperature=0), verifier=verify_greedy)
-    got = outcomes(list(setting.rounds(prompts, SeededRng(0))), len(prompts))
+    actual = outcomes(list(setting.rounds(prompts, SeededRng(0))), len(prompts))
     alone = [target_only_texts(target, [prompt], 8, setting.warp, SeededRng(0)) for prompt in prompts]
-    alike = sum(list(tokens) == text for (tokens, _), (text,) in zip(got, alone, strict=True))
-    return f"{alike} of {len(prompts)} texts are alike" if 3 * alike < 2 * len(prompts) else None
+    equal = sum(list(tokens) == text for (tokens, _), (text,) in zip(actual, alone, strict=True))
+    return f"{equal} of {len(prompts)} texts are alike" if 3 * equal < 2 * len(prompts) else None
 
 
 @dataclass(frozen=True)

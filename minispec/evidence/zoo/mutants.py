@@ -20,5 +20,5 @@ def mutant_named(name: str) -> Mutant:
     by_name = {mutant.name: mutant for mutant in MUTANTS}
     if name in by_name:
         return by_name[name]
-    near = ", ".join(get_close_matches(name, by_name, n=5, cutoff=0))
-    raise ValueError(f"there is no mutant called {name!r}; of {len(MUTANTS)} the nearest are {near}")
+    similar = ", ".join(get_close_matches(name, by_name, n=5, cutoff=0))
+    raise ValueError(f"there is no mutant called {name!r}; of {len(MUTANTS)} the nearest are {similar}")

@@ -87,14 +87,14 @@ def planted(mutant: Mutant) -> Iterator[None]:
         ValueError: if the patch does not fit, or the library cannot be built.
     """
     changes = changes_of(mutant)
-    shipped = [(what, name, getattr(what, name)) for what, name, _ in changes]
+    shipped = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     try:
-        for what, name, faulty in changes:
-            setattr(what, name, faulty)
+        for owner, name, faulty in changes:
+            setattr(owner, name, faulty)
         yield
     finally:
-        for what, name, sound in shipped:
-            setattr(what, name, sound)
+        for owner, name, sound in shipped:
+            setattr(owner, name, sound)
 
 
 def changes_of(mutant: Mutant) -> list[tuple[object, str, object]]:
@@ -141,10 +141,10 @@ def functions_at(place: str) -> list[FunctionType]:
         ValueError: if there is none.
     """
     module_name, _, path = place.partition(":")
-    found: Any = importlib.import_module(module_name)
+    owner: Any = importlib.import_module(module_name)
     for part in path.split("."):
-        found = inspect.getattr_static(found, part, None)
-    members: list[Any] = list(vars(found).values()) if isinstance(found, type) else [found]
+        owner = inspect.getattr_static(owner, part, None)
+    members: list[Any] = list(vars(owner).values()) if isinstance(owner, type) else [owner]
     called: list[Any] = [member.fget if isinstance(member, property) else member for member in members]
     plain = [inspect.unwrap(member) for member in called]
     # What `dataclass` makes stands in no file.

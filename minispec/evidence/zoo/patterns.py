@@ -22,20 +22,20 @@ def replacements(source: str, old: str, new: str) -> list[str]:
         old: the pattern: an expression, or statements that stand one after the other.
         new: what comes there, with the same placeholders.
     """
-    wanted: list[Any] = statements(old)
+    pattern: list[Any] = statements(old)
     nodes = list(ast.walk(ast.parse(source)))
-    if isinstance(wanted[0], ast.Expr) and is_expression(new):
-        wanted = [wanted[0].value]
+    if isinstance(pattern[0], ast.Expr) and is_expression(new):
+        pattern = [pattern[0].value]
         places: list[Any] = [[node] for node in nodes if isinstance(node, ast.expr)]
     else:
-        lists = [block for node in nodes for _, block in ast.iter_fields(node) if isinstance(block, list)]
-        places = [block[i : i + len(wanted)] for block in lists for i in range(len(block))]
-    found = []
+        blocks = [block for node in nodes for _, block in ast.iter_fields(node) if isinstance(block, list)]
+        places = [block[i : i + len(pattern)] for block in blocks for i in range(len(block))]
+    matches = []
     for place in places:
         bound: dict[str, str] = {}
-        if fits(wanted, place, bound):
-            found.append(spliced(source, place, filled(new, bound)))
-    return found
+        if fits(pattern, place, bound):
+            matches.append(spliced(source, place, filled(new, bound)))
+    return matches
 
 
 def statements(text: str) -> list[ast.stmt]:
@@ -62,8 +62,8 @@ def fits(pattern: object, code: object, bound: dict[str, str]) -> bool:
         return all(fits(part, of_code, bound) for part, of_code in zip(pattern, code, strict=True))
     if isinstance(pattern, ast.AST):
         fields = [name for name in pattern._fields if name != "ctx"]
-        same = type(pattern) is type(code)
-        return same and all(fits(getattr(pattern, name), getattr(code, name), bound) for name in fields)
+        same_type = type(pattern) is type(code)
+        return same_type and all(fits(getattr(pattern, name), getattr(code, name), bound) for name in fields)
     return pattern == code
 
 
@@ -81,12 +81,12 @@ def spliced(source: str, place: Sequence[ast.expr | ast.stmt], new: str) -> str:
     end = last.end_lineno or last.lineno
     after = lines[end - 1][last.end_col_offset :] + b"".join(lines[end:])
     text = new.replace("\n", "\n" + " " * first.col_offset)
-    whole = before.decode() + text + after.decode()
+    spliced_text = before.decode() + text + after.decode()
     if not isinstance(first, ast.expr):
-        return whole
+        return spliced_text
     in_parentheses = f"{before.decode()}({text}){after.decode()}"
-    same = ast.dump(ast.parse(whole)) == ast.dump(ast.parse(in_parentheses))
-    return whole if same else in_parentheses
+    unchanged = ast.dump(ast.parse(spliced_text)) == ast.dump(ast.parse(in_parentheses))
+    return spliced_text if unchanged else in_parentheses
 
 
 def replacements_in_cpp(source: str, function: str, old: str, new: str) -> list[str]:
@@ -96,7 +96,7 @@ def replacements_in_cpp(source: str, function: str, old: str, new: str) -> list[
         name = word[1:]
         if not word.startswith("$"):
             words.append(rf"\b{word}\b" if word[0].isalnum() else re.escape(word))
-        elif any(f"<{name}>" in other for other in words):
+        elif any(f"<{name}>" in other_word for other_word in words):
             words.append(rf"\b(?P={name})\b")
         else:
             words.append(rf"\b(?P<{name}>\w+)\b")

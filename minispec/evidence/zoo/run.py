@@ -67,26 +67,34 @@ def zoo(
         left_out = f"{in_cpp} mutants: {reason}"
         mutants = [mutant for mutant in mutants if not mutant.is_native]
         checks = [check for check in checks if not check.native]
-    others = {check: answer(check, cases[0]) for check in checks if not check.ours}  # they look at no case
-    code_of = {check: code_run(partial(answer, check, cases[0])) for check in others}
+    peer_results = {
+        check: answer(check, cases[0]) for check in checks if not check.ours
+    }  # they look at no case
+    code_of = {check: code_run(partial(answer, check, cases[0])) for check in peer_results}
     unmutated = {}
     for case in cases:
         tell(f"the shipped code: {case.name}")
-        unmutated[case.name] = {check.name: others.get(check) or answer(check, case) for check in checks}
+        unmutated[case.name] = {
+            check.name: peer_results.get(check) or answer(check, case) for check in checks
+        }
     code_of_case = {case: code_run(partial(speculative_distributions, case)) for case in cases}
     specimens = []
     for mutant in mutants:
         tell(mutant.name)
         function = patch_of(mutant).function
         if function is None:
-            same = others
+            known_results = peer_results
             in_tables = mutant.path.endswith("decisions.h")  # table models come to the decisions only
             meeting = [case for case in cases if in_tables or isinstance(case.target, GPT)]
         else:
             code = function.__code__
-            same = {check: result for check, result in others.items() if code not in code_of[check]}
+            known_results = {
+                check: result for check, result in peer_results.items() if code not in code_of[check]
+            }
             meeting = [case for case in cases if code in code_of_case[case]]
-        specimens.append(examine(mutant, meeting or cases, checks, seed, same))  # or only a check meets it
+        specimens.append(
+            examine(mutant, meeting or cases, checks, seed, known_results)
+        )  # or only a check meets it
     return Zoo(tuple(specimens), tuple(checks), unmutated, perf_counter() - started, left_out)
 
 
@@ -95,7 +103,7 @@ def examine(
     cases: Sequence[Case],
     checks: Sequence[Check],
     seed: int,
-    same: Mapping[Check, CheckResult],
+    known_results: Mapping[Check, CheckResult],
 ) -> Specimen:
     """Finds the smallest case that shows a mutant and on which a check of ours kills it.
 
@@ -111,7 +119,7 @@ def examine(
                 damage = damage_of(mutant, case, seed, exact, shipped)
                 if must_show and not damage.shows(mutant.effect):
                     continue
-                cells = {check.name: same.get(check) or answer(check, case) for check in checks}
+                cells = {check.name: known_results.get(check) or answer(check, case) for check in checks}
             if any(cells[check.name].killed for check in checks if check.ours):
                 return Specimen(mutant, case.name, damage, cells)
     return Specimen(mutant, None, damage, cells)
@@ -174,6 +182,6 @@ def sampled_distance(experiment: Experiment, prompt: Text, exact: Distribution, 
     most; a distribution that is off by 0.1 is seen almost surely (see `check_sample`).
     """
     counts = replace(experiment, case=replace(experiment.case, prompts=(prompt,))).draw(seed)
-    wanted = {tokens: p for (tokens, _), p in exact.items()}
-    test = check_sample(experiment.case.name, counts, wanted, FALSE_ALARM)
+    expected = {tokens: p for (tokens, _), p in exact.items()}
+    test = check_sample(experiment.case.name, counts, expected, FALSE_ALARM)
     return 0.0 if test.passed else test.distance

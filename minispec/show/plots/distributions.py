@@ -40,8 +40,10 @@ def rule_distribution(
     if q is not None:
         outline = charts.area(DRAFTER) | {"facecolor": "white", "edgecolor": DRAFTER.colour}
         axes.bar(range(len(q)), q, 2 * HALF, label=DRAFTER.word, **outline)
-    charts.stack(axes, RIGHT, "drafted and kept", first_token.kept, [0.0] * len(p), 0.04)
-    charts.stack(axes, STATES["correction"], "emitted instead", first_token.said, first_token.kept, 0.04)
+    charts.stack(axes, RIGHT, "drafted and kept", first_token.accepted, [0.0] * len(p), 0.04)
+    charts.stack(
+        axes, STATES["correction"], "emitted instead", first_token.corrected, first_token.accepted, 0.04
+    )
     charts.levels(axes, p, BEYOND, color=TARGET.colour, linewidth=5, label=TARGET.word)
     for x, value in enumerate(guess or ()):
         charts.guess_at(axes, x + BEYOND, value, "" if x else GUESS.word)
@@ -50,8 +52,8 @@ def rule_distribution(
     axes.set_ylim(0, 1.1 * max(*emitted, *p, *(guess or [0]), *(q or [0])))
     charts.keys(axes, 2)
     lines = {
-        f"{RIGHT.glyph} drafted and kept": first_token.kept,
-        f"{STATES['correction'].glyph} emitted instead": first_token.said,
+        f"{RIGHT.glyph} drafted and kept": first_token.accepted,
+        f"{STATES['correction'].glyph} emitted instead": first_token.corrected,
         "comes out": emitted,
         TARGET.word: p,
         DRAFTER.word: q,
@@ -68,8 +70,8 @@ def rule_distribution(
         case,
         name=name,
         labels=", ".join(labels),
-        kept=parts(first_token.kept, WHOLE),
-        said=parts(first_token.said, WHOLE),
+        kept=parts(first_token.accepted, WHOLE),
+        said=parts(first_token.corrected, WHOLE),
         together=parts(emitted, WHOLE),
         target=parts(p, WHOLE),
         few=", ".join(label for label, x in differences.items() if x < -1e-9),

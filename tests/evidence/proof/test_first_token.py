@@ -30,9 +30,9 @@ def test_distributions_are_those_worked_out_by_hand(name):
     """On p = (3, 2, 1)/6 and q = (1, 1, 4)/6 both parts are what paper and pencil say."""
     rule, q, drawn_from, kept, said = BY_HAND[name]
     found = first_token(rule, P, q, drawn_from)
-    assert [12 * x for x in found.kept] == pytest.approx([float(x) for x in kept], abs=1e-12)
+    assert [12 * x for x in found.accepted] == pytest.approx([float(x) for x in kept], abs=1e-12)
     if said is not None:
-        assert [12 * x for x in found.said] == pytest.approx(said, abs=1e-12)
+        assert [12 * x for x in found.corrected] == pytest.approx(said, abs=1e-12)
     assert sum(found.distribution) == pytest.approx(1, abs=1e-12)
     assert found.acceptance == pytest.approx(float(sum(kept)) / 12, abs=1e-12)
 

@@ -138,7 +138,7 @@ def rules_form(filled: bool) -> Picture:
         parts = {"kept": found.accepted, "emitted instead": found.corrected, "emitted": found.distribution}
         for label, part in parts.items():
             lines.append(answer(label, [*map(twelfths, (*part, sum(part)))], filled))
-    task = "All in twelfths. What is kept, what is emitted instead, and what is emitted in all? Which rules give p?"
+    task = "All in twelfths. What is kept, what is emitted instead, and what in all? Which rules give p?"
     return form("rules", lines, task)
 
 

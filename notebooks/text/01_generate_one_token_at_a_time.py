@@ -85,8 +85,8 @@ check("continue-greedily", continue_greedily)
 # ## One forward, one token
 #
 # Here is the loop in two functions. A run of the model through all of its layers is called a
-# *forward* (in papers: a forward pass). One forward answers for every position of the text. The loop
-# needs only the last answer.
+# *forward* (in papers: a forward pass). One forward answers for every position of the text. The
+# loop needs only the last answer.
 
 
 # %% tags=["written", "nbval-check-output"]
@@ -128,7 +128,8 @@ predict("what-limits", guess=None)
 # %% [markdown]
 # To make one token, every weight is used once: one multiplication, one addition. And to be used, it
 # has to come from memory. A chip does both at the same time: while it computes with some weights,
-# it fetches the next. So a forward takes about as long as the *longer* of the two bars, not their sum.
+# it fetches the next. So a forward takes about as long as the *longer* of the two bars, not their
+# sum.
 
 # %% tags=["claim-B2"]
 from minispec.evidence.theory.formulas import Hardware, forward_cost
@@ -184,17 +185,17 @@ five_guess.against(ratio)
 
 # %% [markdown]
 # Reading the weights takes the same time for one position and for five, and for a few positions it
-# is most of the forward. A processor computes more slowly than the chip above, so the time grows from
-# fewer positions on.
+# is most of the forward. A processor computes more slowly than the chip above, so the time grows
+# from fewer positions on.
 #
 # ## Speculative execution
 #
 # When a program comes to an `if`, a processor does not wait until the condition is known. It
 # guesses and works ahead. If the guess was right, time is saved; if not, the work is wasted.
 #
-# Here the draft model guesses k tokens. Then one forward of the target reads the text and all guesses.
-# For each guess, the forward gives the token that the target would have emitted there. This is the
-# whole method:
+# Here the draft model guesses k tokens. Then one forward of the target reads the text and all
+# guesses. For each guess, the forward gives the token that the target would have emitted there.
+# This is the whole method:
 
 
 # %% tags=["written", "nbval-check-output"]
@@ -238,8 +239,8 @@ assert (run.tokens(), counts.target_calls) == (tokens, forwards) and tokens == a
 # %% [markdown]
 # ### Try it: change a value and run the cell again
 #
-# Another k, such as 1 or 15, or another beginning. Look at the number of forwards. Does k change the
-# text?
+# Another k, such as 1 or 15, or another beginning. Look at the number of forwards. Does k change
+# the text?
 
 # %% tags=["try-it"]
 k = 5
@@ -251,8 +252,8 @@ print(f"{len(emitted)} tokens, {needed} forwards of the target")
 
 # %% [markdown]
 # The draft model runs token by token, and meanwhile the target waits. Then the target has its one
-# forward. Here are the first rounds over time, if a step of the draft takes a tenth of a forward. Under
-# each forward stand the five guesses that it judges, and what it adds.
+# forward. Here are the first rounds over time, if a step of the draft takes a tenth of a forward.
+# Under each forward stand the five guesses that it judges, and what it adds.
 
 # %% tags=["claim-E1"]
 from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline

@@ -111,8 +111,8 @@ assert torch.allclose(rest, whole[7:], rtol=0, atol=1e-3)
 # ## One token is pending
 #
 # Reading the prompt in one forward is called *prefill*. Then the first round begins. (A *round*, in
-# short: the draft guesses a few tokens, and the target checks them in one forward. Notebooks 4 and 5
-# write it; here only the caches matter.)
+# short: the draft guesses a few tokens, and the target checks them in one forward. Notebooks 4 and
+# 5 write it; here only the caches matter.)
 
 # %% tags=["predict", "claim-A1"]
 predict("after-prefill", guess=None)

@@ -71,8 +71,8 @@ assert not torch.allclose(following[0], following[1], atol=0.1)
 
 # %% [markdown]
 # (*Parallel drafters* do guess all K tokens in one forward: models trained for it, such as PARD and
-# DFlash, or extra heads on the target, as in Medusa. Then a draft costs one forward and not K steps.
-# Notebook 11 names them.)
+# DFlash, or extra heads on the target, as in Medusa. Then a draft costs one forward and not K
+# steps. Notebook 11 names them.)
 #
 # ## Write it
 #
@@ -234,9 +234,9 @@ print(f"drafting {1e3 * seconds['draft']:.1f} ms, verifying {1e3 * seconds['veri
 print(f"the draft takes {share:.0%} of both")
 
 # %% [markdown]
-# A tenth would be too much to ignore. K steps of the draft come before each forward of the target, and
-# no two of them run at once. Call c the time of a draft step, counted in steps of the target. Then
-# each round pays K · c on top of its forward. Notebook 10 looks for the best K.
+# A tenth would be too much to ignore. K steps of the draft come before each forward of the target,
+# and no two of them run at once. Call c the time of a draft step, counted in steps of the target.
+# Then each round pays K · c on top of its forward. Notebook 10 looks for the best K.
 #
 # ## Why q is remembered
 

@@ -30,9 +30,9 @@ print(f"{pair.walkthrough}\n\nThe draft goes on: {''.join(words[token] for token
 # %% [markdown]
 # ## The cache, and the pending token
 #
-# In notebook 1 every forward read the whole text again. That is not needed. For each position a model
-# computes *keys* and *values*, which later positions look at. A position never looks ahead, so its
-# keys and values never change. They are kept: that is the *KV cache*.
+# In notebook 1 every forward read the whole text again. That is not needed. For each position a
+# model computes *keys* and *values*, which later positions look at. A position never looks ahead,
+# so its keys and values never change. They are kept: that is the *KV cache*.
 #
 # *Prefill* reads all of the prompt but its last token. That token is *pending*: it is in the text,
 # and no model has read it yet. A step reads the pending token and chooses the next one, which is
@@ -383,8 +383,8 @@ wrote(accept_greedy, measured=f"{calls:.2f} tokens for each call of the target, 
 #
 # - A cache keeps what was computed. The last token of the text is pending: in no cache yet, and
 #   read first in the next forward.
-# - One target forward over the pending token and K guesses gives K + 1 distributions. The mask makes
-#   each the same as in a step of its own.
+# - One target forward over the pending token and K guesses gives K + 1 distributions. The mask
+#   makes each the same as in a step of its own.
 # - The row of a token judges the token after it: the pending token's row judges the first guess,
 #   the last row gives the bonus.
 # - Keep guesses from left to right while they are the target's own choice. At the first difference

@@ -360,8 +360,8 @@ verification_strip(r, run.words, drawn=[draw.number if draw else None for draw i
 # Each token has exactly the target's distribution, given the tokens before it. So the whole text
 # has. Notebook 9 enumerates that.
 #
-# A bad draft, even a random one, does not change that. It only costs time: K draft steps and a forward
-# for one token, if its first guess is rejected.
+# A bad draft, even a random one, does not change that. It only costs time: K draft steps and a
+# forward for one token, if its first guess is rejected.
 #
 # The distribution is the same, the text need not be. Guesses and tests use random numbers too, so a
 # seed gives another text than the target's own. That is no bug. (The same seed, rule and K give the

@@ -249,8 +249,8 @@ assert often[0][0] < 0.9 < often[-1][0]
 # it were kept, which has probability α^(i−1). With the target's own token, a round yields 1 + α +
 # α² + … + α^K = (1 − α^(K+1)) / (1 − α) tokens on average.
 #
-# The unit of time is one target step over one position. A draft step costs c units, and a forward over
-# K + 1 positions v units, little more than 1. So the gain is the yield divided by K · c + v.
+# The unit of time is one target step over one position. A draft step costs c units, and a forward
+# over K + 1 positions v units, little more than 1. So the gain is the yield divided by K · c + v.
 
 # %% tags=["claim-D3"]
 counts = stories.statistics()
@@ -372,9 +372,8 @@ for _ in range(9):  # one after the other, so that all see the same machine
 took = {name: median(each) for name, each in seconds.items()}
 for name, each in took.items():
     per_call, faster = 100 / len(emitted[name]), took["target alone"] / each
-    print(
-        f"{name:13}: {per_call:.2f} tokens a forward, {100 / each:5.0f} a second, {faster:.2f} times"
-    )
+    rate = f"{100 / each:5.0f} a second"
+    print(f"{name:13}: {per_call:.2f} tokens a forward, {rate}, {faster:.2f} times")
 
 # %% tags=["hide-input"]
 texts = [sum(rounds, []) for rounds in emitted.values()]
@@ -382,9 +381,9 @@ assert texts[0] == texts[1] == texts[2]
 
 # %% [markdown]
 # (Prefill is included in all times.) A round costs the same with both drafts: K draft steps and a
-# forward over 7 positions. The trained draft emits several tokens with it. The random one emits one,
-# and is slower than no draft at all. Its text is right all the same. So measure before you switch
-# it on.
+# forward over 7 positions. The trained draft emits several tokens with it. The random one emits
+# one, and is slower than no draft at all. Its text is right all the same. So measure before you
+# switch it on.
 #
 # ## The gain against K
 #

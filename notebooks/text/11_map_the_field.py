@@ -280,10 +280,10 @@ predict("no-draft-model", guess=None)
 
 # %% [markdown]
 # One reads that speculation happens "within a single forward pass". That describes Medusa, whose
-# extra heads guess in the target's own forward, and not *self-drafting* in general: early exit, EAGLE
-# and chained MTP heads draft one token after the other. So does our draft model: K small forwards
-# come before the large one. (Parallel drafters such as PARD and DFlash draft a whole block in one
-# forward.) Count the forwards of a round.
+# extra heads guess in the target's own forward, and not *self-drafting* in general: early exit,
+# EAGLE and chained MTP heads draft one token after the other. So does our draft model: K small
+# forwards come before the large one. (Parallel drafters such as PARD and DFlash draft a whole block
+# in one forward.) Count the forwards of a round.
 
 
 # %% tags=["misleads-single-pass", "claim-D2"]

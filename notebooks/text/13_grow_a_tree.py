@@ -4,8 +4,8 @@
 # **You'll do**: lay a tree of candidates beside its mask, write the rule that tries one candidate
 # after another, enumerate what comes out of it, and let a chain and a tree draft the same stories.
 #
-# **You'll learn**: how one forward checks several candidates for one position, why the text keeps the
-# target's distribution, and what the extra tokens cost.
+# **You'll learn**: how one forward checks several candidates for one position, why the text keeps
+# the target's distribution, and what the extra tokens cost.
 #
 # **You'll need**: notebooks 5 to 8.
 #
@@ -124,8 +124,8 @@ predict("sibling-position", guess=None)
 # %% [markdown]
 # A token's position is the number of tokens of its text that come before it. So siblings share one.
 #
-# Let the target read the tree, in one forward. Is each token's row what it would be if its branch were
-# read as a plain text? And what if each token's position is its slot in the cache?
+# Let the target read the tree, in one forward. Is each token's row what it would be if its branch
+# were read as a plain text? And what if each token's position is its slot in the cache?
 
 
 # %% tags=["written", "claim-D5"]
@@ -148,8 +148,8 @@ for name, places in (("slot", range(7)), ("depth", None)):
 assert max(apart) < 1e-3
 
 # %% [markdown]
-# By depth each row is right, up to rounding: one forward gives the target's distribution after every
-# token of the tree.
+# By depth each row is right, up to rounding: one forward gives the target's distribution after
+# every token of the tree.
 #
 # ## One candidate after another
 #

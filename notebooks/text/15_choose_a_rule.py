@@ -316,8 +316,8 @@ with planted(mutant_named("block-residual-of-a-token")):
 #
 # ## Several candidates
 #
-# A drafter may propose several tokens for one position. The target reads them all in one forward, as a
-# tree (notebook 13). Recursive rejection tries one after another.
+# A drafter may propose several tokens for one position. The target reads them all in one forward,
+# as a tree (notebook 13). Recursive rejection tries one after another.
 
 # %% tags=["predict"]
 predict("rule-or-candidates", guess=None)

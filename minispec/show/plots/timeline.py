@@ -85,8 +85,8 @@ def _judged(r: ObservedRound, row: int) -> tuple[tuple[int, str], ...]:
 def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None, tokens: int = 12) -> Picture:
     """Draws the same tokens of a trace's first prompt twice: one per target step, and several per round.
 
-    By default a target forward takes 1 and a draft step a tenth of it. Whole rounds are drawn that yield no more
-    than so many tokens, one round at the least; `words` has the text of every token id.
+    By default a target forward takes 1 and a draft step a tenth of it. Whole rounds are drawn that emit no
+    more than so many tokens, one round at the least; `words` has the text of every token id.
 
     Raises:
         ValueError: if nothing was decoded, or a tree was drafted.

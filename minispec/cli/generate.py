@@ -128,7 +128,7 @@ def generate(
 
 
 def check_together(requests: Path | None, batch_size: int | None, others: Mapping[str, object]) -> None:
-    """Refuses, by ValueError, what does not go with --requests: `beside`, by name; or what needs them."""
+    """Refuses, by ValueError, what does not go with --requests: `others`, by name; or what needs them."""
     if requests is None:
         if batch_size is not None:
             raise ValueError("--batch-size is how many --requests are decoded together: give a file of them")

@@ -183,7 +183,7 @@ class SeededRng:
         return token if live is None else token * live
 
     def _uniforms(self, needed: Tensor) -> Tensor:
-        """Returns [B] float64 in [0, 1): a fresh number where wanted, 0 elsewhere."""
+        """Returns [B] float64 in [0, 1): a new number where needed, 0 elsewhere."""
         count = int(needed.sum())
         if count == needed.numel():
             return self._numbers(count).to(needed.device)

@@ -28,7 +28,7 @@ class Distribution:
     weights: tuple[float, ...]  #: one positive number per word; they sum to 1
 
     def without(self, excluded: set[str]) -> "Distribution":
-        """Returns the distribution given that none of `taken` comes up."""
+        """Returns the distribution given that none of `excluded` is drawn."""
         remaining = [(w, p) for w, p in zip(self.words, self.weights, strict=True) if w not in excluded]
         total = sum(p for _, p in remaining)
         return Distribution(tuple(w for w, _ in remaining), tuple(p / total for _, p in remaining))

@@ -108,7 +108,7 @@ def examine(
     """Finds the smallest case that shows a mutant and on which a check of ours kills it.
 
     Where no case shows the effect that the mutant should have, the first one on which it is killed will do.
-    Checks that do not come to it have the `same` results as for the shipped code.
+    Checks that do not come to it have the `known_results`, as for the shipped code.
     """
     for must_show in (True, False):
         for case in cases:

@@ -84,7 +84,7 @@ class Board:
     ) -> None:
         """Draws a rectangle in a state's colour and hatch, with a text in the middle, free of the hatch.
 
-        The lower left corner and the size are in inches; `how` is for the rectangle, such as `linewidth`.
+        The lower left corner and the size are in inches; `style` is for the rectangle, such as `linewidth`.
         """
         self.axes.add_artist(Rectangle(corner, *size, **area(state) | style))
         if text:

@@ -40,7 +40,7 @@ def panels(
 def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both", title: str = "", **style: Any) -> Axes:
     """Names both axes, sets their text to a readable size, and takes away what only decorates.
 
-    `how` is for the title, such as `weight`; by default it begins at the left.
+    `style` is for the title, such as `weight`; by default it begins at the left.
     """
     axes.set_xlabel(x, fontsize=TEXT)
     axes.set_ylabel(y, fontsize=TEXT)

@@ -1,8 +1,8 @@
 """What each token of a forward sees: queries of a verification, and trees of candidates.
 
 The target reads the pending token and K drafted ones in one forward: K+1 queries. Each sees all cached keys,
-the new keys before it, and its own. The output of a query is the distribution of the *next* token. So the pending
-token's output judges the first drafted token, and the last drafted token's output gives the bonus.
+the new keys before it, and its own. The output of a query is the distribution of the *next* token. So the
+output of the pending token judges the first drafted token, and that of the last drafted one gives the bonus.
 """
 
 from collections.abc import Mapping, Sequence

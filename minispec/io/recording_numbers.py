@@ -70,7 +70,7 @@ def logits_from_json(ids: list[int], values: list[float], mass: float | None, si
 
 
 def _filled(ids: list[int], values: list[float], size: int, fill_value: Callable[[int], float]) -> Tensor:
-    """Returns [size] float64 that has the given values at some ids, and `fill_value` of their number at others."""
+    """Returns [size] float64: the given values at some ids, and `fill_value` of their number at others."""
     check_values("ids", ids, [None], integers(0, size - 1))
     check_values("numbers", values, [len(ids)], is_number)
     if len(set(ids)) != len(ids):

@@ -151,7 +151,7 @@ class FixedWidth(GPT):
                 )
 
     def _in_pieces(self, text: Tensor, correct: int, rejected: int) -> Tensor:
-        """Reads a text [B, n], `correct` tokens at a time and up to `rejected` others after; returns logits."""
+        """Reads a text [B, n], `correct` tokens at a time, then up to `rejected` others; returns logits."""
         cache = self.new_cache(text.shape[0])
         pieces = []
         for start in range(0, text.shape[1], correct):

@@ -32,7 +32,7 @@ def rule_distribution(
 ) -> Picture:
     """Draws what a rule emits as bars of two parts, with the target's distribution as a line across each.
 
-    `first_token` is what `first_token` returns; p [V] is the target's distribution and q [V], shown behind the bars, the
+    `first_token` is what the function returns; p [V] is the target's distribution and q [V], behind the bars, the
     draft's. `labels` [V] are what the tokens are called, and `name` is what the title calls the rule, such as
     `Rule 3`. The reader expects the distribution `guess` [V].
     """

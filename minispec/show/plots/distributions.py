@@ -33,8 +33,8 @@ def rule_distribution(
     """Draws what a rule emits as bars of two parts, with the target's distribution as a line across each.
 
     `first_token` is what the function returns; p [V] is the target's distribution and q [V], behind the bars,
-    the draft's. `labels` [V] are what the tokens are called, and `name` is what the title calls the rule, such as
-    `Rule 3`. The reader expects the distribution `guess` [V].
+    the draft's. `labels` [V] are what the tokens are called, and `name` is what the title calls the rule,
+    such as `Rule 3`. The reader expects the distribution `guess` [V].
     """
     figure, axes = charts.chart(max(9.0, 2.4 * len(p) + 2), 6.6, "", "probability", "y")
     if q is not None:

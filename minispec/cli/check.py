@@ -1,4 +1,4 @@
-"""`minispec check`: find out whether an accept rule of yours keeps the target's distribution.
+"""`minispec check`: find out whether an acceptance rule of yours keeps the target's distribution.
 
 The rule's module is imported once, in a process of its own, and the rule runs there.
 """
@@ -44,7 +44,7 @@ def check_command(
     seed: int = 0,
     as_json: bool = False,
 ) -> None:
-    """Check an accept rule: exit status 0 if it passes, 1 if it fails, 2 if it was not checked."""
+    """Check an acceptance rule: exit status 0 if it passes, 1 if it fails, 2 if it was not checked."""
     for way in candidates or ():
         options.choose(way, list(CHOICES), "--candidates")
     if candidates and not trees:

@@ -70,13 +70,13 @@ class BranchRng:
         return torch.full(self.weights.shape, outcome)
 
 
-def every_branch(rule: Verifier, drafts: PossibleDrafts) -> Iterator[Branch]:
+def every_branch(verifier: Verifier, drafts: PossibleDrafts) -> Iterator[Branch]:
     """Yields every branch of a rule once, on all drafts that can take it; rows may not see each other."""
     waiting: list[tuple[tuple[int, ...], Tensor]] = [((), torch.arange(len(drafts)))]
     while waiting:
         script, rows = waiting.pop()
         rng = BranchRng(len(rows), script)
-        verdict = rule(*drafts.rows(rows), rng)
+        verdict = verifier(*drafts.rows(rows), rng)
         prefix = tuple(outcome for outcome, _ in rng.ways)
         for i, (way, weights) in enumerate(rng.ways):
             for alternative, possible in enumerate((weights > 0).T):
@@ -85,14 +85,14 @@ def every_branch(rule: Verifier, drafts: PossibleDrafts) -> Iterator[Branch]:
         yield Branch(rows, verdict, rng.weights, rng.draws)
 
 
-def outcome(rule: Verifier, drafts: PossibleDrafts) -> Outcome:
+def outcome(verifier: Verifier, drafts: PossibleDrafts) -> Outcome:
     """Takes every branch of a rule on the drafts that `family.candidates` returns."""
     positions = drafts.prefixes[:, 0]
     count = int(positions.max()) + 1
     emitted = torch.zeros(count, drafts.target_probs.shape[-1], dtype=torch.float64)
     accepted = emitted.new_zeros(count)
     draws = emitted.new_zeros(count)
-    for branch in every_branch(rule, drafts):
+    for branch in every_branch(verifier, drafts):
         verdict = branch.verdict
         rows_of_positions = positions[branch.rows]
         weights = branch.weights * drafts.weights[branch.rows]
@@ -126,7 +126,7 @@ class Asking:
         return torch.zeros(len(probs), dtype=torch.long)
 
 
-def expected_accepted(rule: Verifier, drafts: PossibleDrafts) -> Tensor:
+def expected_accepted(verifier: Verifier, drafts: PossibleDrafts) -> Tensor:
     """Returns how many tokens of each draft a rule for chains accepts on average: [B].
 
     A rule that stops accepts i tokens if its first i coins accept, another one if any coin from the i-th on
@@ -134,9 +134,9 @@ def expected_accepted(rule: Verifier, drafts: PossibleDrafts) -> Tensor:
     whose only decisions about drafted tokens are coins, one a token, such as `verify_block`.
     """
     rng = Asking(answer=True)
-    rule(drafts.draft, drafts.target_probs, rng)
+    verifier(drafts.draft, drafts.target_probs, rng)
     coins = torch.stack(rng.asked, dim=1)  # [B, K]
-    if rule.stops_at_first_rejection:
+    if verifier.stops_at_first_rejection:
         return coins.cumprod(-1).sum(-1)
     return (1 - (1 - coins).flip(-1).cumprod(-1)).sum(-1)
 
@@ -161,11 +161,11 @@ class Counting(TorchFunctionMode):
         return result
 
 
-def passes(rule: Verifier, drafts: PossibleDrafts) -> float:
+def passes(verifier: Verifier, drafts: PossibleDrafts) -> float:
     """Returns how often a rule goes through all V probabilities of a position, for each of its candidates.
 
     It is counted in torch operations on the shipped code, with all coins rejecting; draws are not counted.
     """
     with Counting() as counting:
-        rule(drafts.draft, drafts.target_probs, Asking(answer=False))
+        verifier(drafts.draft, drafts.target_probs, Asking(answer=False))
     return counting.numbers / (drafts.draft.tokens.numel() * drafts.target_probs.shape[-1])

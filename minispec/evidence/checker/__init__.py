@@ -1,1 +1,1 @@
-"""Any accept rule, from anybody: is it lossless?"""
+"""Any acceptance rule, from anybody: is it lossless?"""

@@ -93,7 +93,9 @@ class CheckedRng(Lender):
         return Place(plan, live=live), live
 
 
-def decide(rule: Verifier | Decide, drafts: PossibleDrafts, rows: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
+def decide(
+    verifier: Verifier | Decide, drafts: PossibleDrafts, rows: Tensor, rng: Rng
+) -> tuple[Tensor, Tensor]:
     """Calls a rule once, on some rows [B] of an instance's drafts; returns two columns [B].
 
     The last drafted token that each row keeps (0: none, i + 1: token i), and the one that follows it.
@@ -107,7 +109,7 @@ def decide(rule: Verifier | Decide, drafts: PossibleDrafts, rows: Tensor, rng: R
     draft, target_probs = drafts.rows(rows)
     plan = RoundPlan.unlimited(len(rows), target_probs.device)
     try:
-        verdict = called(as_verifier(rule).decide, draft, target_probs, RoundRng(rng, plan))
+        verdict = called(as_verifier(verifier).decide, draft, target_probs, RoundRng(rng, plan))
     except (Broken, NotScripted, ImportError):
         raise
     except Stopped as stopped:

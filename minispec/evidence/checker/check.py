@@ -1,4 +1,4 @@
-"""Is an accept rule lossless? `check_verifier` finds out, for anybody's rule.
+"""Is an acceptance rule lossless? `check_verifier` finds out, for anybody's rule.
 
 It tries the rule on some 300 small instances. The draft is drawn from its own distributions, the rule
 decides, the target finishes the text; the joint distribution of K+1 tokens must be the target's. For a tree
@@ -60,7 +60,7 @@ def check_verifier(
     seed: int = 0,
     limit: float | None = None,
 ) -> Report:
-    """Finds out whether an accept rule keeps the target's distribution.
+    """Finds out whether an acceptance rule keeps the target's distribution.
 
     Args:
         verifier: a `Verifier`, or a function (draft, target_probs [B, K+1, V], rng) -> Verdict; rng is a
@@ -90,39 +90,39 @@ def check_verifier(
         raise ValueError(f"samples must be 1 or more, not {samples}")
     with time_limit(limit):
         pass  # whether it can be kept is found out before the rule is called
-    rule = as_verifier(verifier)
+    verifier = as_verifier(verifier)
     if limit is not None:
-        rule = replace(rule, decide=partial(called, rule.decide, limit=limit))
+        verifier = replace(verifier, decide=partial(called, verifier.decide, limit=limit))
     if instances is None:
-        family: Sequence[Instance] = greedy_instances() if rule.greedy else standard_instances()
+        family: Sequence[Instance] = greedy_instances() if verifier.greedy else standard_instances()
     else:
         family = sorted(instances, key=lambda instance: instance.size)
     if not family:
         raise ValueError("there is no instance to try; give at least one")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        checker = Checker(rule, family, tolerance, samples, seed)
+        checker = Checker(verifier, family, tolerance, samples, seed)
         report = checker.judge()
         if instances is not None:
             return report
         if not any(result.applies for result in report.results):
-            larger = replace(checker, family=large_instances(certain=rule.greedy), is_small=False).judge()
+            larger = replace(checker, family=large_instances(certain=verifier.greedy), is_small=False).judge()
             report = (
                 report if not any(result.applies for result in larger.results) else report.refused_for(larger)
             )
         notes = report.notes
-        if rule.greedy:
+        if verifier.greedy:
             notes += ("it needs temperature 0, and was tried at temperature 0 only",)
-        if takes_trees(rule):
+        if takes_trees(verifier):
             notes += ("it takes trees of candidates too, and was tried on chains only",)
     return replace(report, notes=notes)
 
 
-def takes_trees(rule: Verifier) -> bool:
+def takes_trees(verifier: Verifier) -> bool:
     """Whether a rule gives a verdict on the smallest tree of candidates."""
     drafts = tree_instances("with replacement")[0].drafts()
     try:
-        decide(rule, drafts, torch.arange(1), SeededRng(0))
+        decide(verifier, drafts, torch.arange(1), SeededRng(0))
     except (Broken, Refused, NotScripted, ImportError):
         return False
     return True
@@ -132,7 +132,7 @@ def takes_trees(rule: Verifier) -> bool:
 class Checker:
     """A rule under test, and how it is tested: the arguments of `check_verifier`."""
 
-    rule: Verifier
+    verifier: Verifier
     family: Sequence[Instance]
     tolerance: float
     samples: int
@@ -210,7 +210,7 @@ class Checker:
     def complaint(self, drafts: PossibleDrafts, rows: Tensor) -> str | None:
         """Says what goes wrong when the rule is called on some rows [B], whatever comes out."""
         try:
-            decide(self.rule, drafts, rows, SeededRng(0))
+            decide(self.verifier, drafts, rows, SeededRng(0))
         except (Broken, Refused) as broken:
             return str(broken)
         return None
@@ -223,9 +223,9 @@ class Checker:
         confirmed = False
         for instance in family:
             try:
-                result = compare_exactly(self.rule, instance, most_rows, self.tolerance)
+                result = compare_exactly(self.verifier, instance, most_rows, self.tolerance)
                 if result.texts and not confirmed:  # a wrong distribution, or luck that looked like one
-                    repeats_itself(self.rule, instance, most_rows)
+                    repeats_itself(self.verifier, instance, most_rows)
                     confirmed = True
                 results.append(result)
             except NotScripted as stopped:
@@ -253,7 +253,7 @@ class Checker:
         """Samples instances, each with its share of the false alarm."""
         share = FALSE_ALARM / max(1, len(chosen))
         return [
-            compare_samples(self.rule, instance, count, share, self.seed + 2 * number, one_by_one)
+            compare_samples(self.verifier, instance, count, share, self.seed + 2 * number, one_by_one)
             for number, instance in enumerate(chosen)
         ]
 
@@ -272,7 +272,7 @@ class Checker:
         if worst is None or not self.is_small:
             return report
         try:
-            single = compare_exactly(self.rule, worst.instance, 1, self.tolerance)
+            single = compare_exactly(self.verifier, worst.instance, 1, self.tolerance)
         except NotScripted:
             return report
         return replace(report, in_batches_only=single.reason is None and single.left_out is None)

@@ -77,7 +77,7 @@ class InstanceResult:
 
 
 def enumerate_rule(
-    rule: Verifier, drafts: PossibleDrafts, most_rows: int = MAX_ROWS, backwards: bool = False
+    verifier: Verifier, drafts: PossibleDrafts, most_rows: int = MAX_ROWS, backwards: bool = False
 ) -> Leaves:
     """Takes every branch of a rule on every draft of an instance; returns its leaves.
 
@@ -92,7 +92,7 @@ def enumerate_rule(
     """
 
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[tuple[int, int, Choices]]:
-        last, token = decide(rule, drafts, torch.tensor(keys), CheckedRng(rng))
+        last, token = decide(verifier, drafts, torch.tensor(keys), CheckedRng(rng))
         return list(zip(last.tolist(), token.tolist(), map(tuple, rng.ways), strict=True))
 
     weights = drafts.weights.tolist()
@@ -134,7 +134,9 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     return instance.completed(ending)
 
 
-def compare_exactly(rule: Verifier, instance: Instance, most_rows: int, tolerance: float) -> InstanceResult:
+def compare_exactly(
+    verifier: Verifier, instance: Instance, most_rows: int, tolerance: float
+) -> InstanceResult:
     """Compares the exact distribution of what a rule says with the target's; it may differ by `tolerance`.
 
     Raises:
@@ -142,8 +144,10 @@ def compare_exactly(rule: Verifier, instance: Instance, most_rows: int, toleranc
     """
     drafts = instance.drafts()
     try:
-        leaves = enumerate_rule(rule, drafts, most_rows)
-        if len(drafts) <= SMALL and not same(leaves, enumerate_rule(rule, drafts, most_rows, backwards=True)):
+        leaves = enumerate_rule(verifier, drafts, most_rows)
+        if len(drafts) <= SMALL and not same(
+            leaves, enumerate_rule(verifier, drafts, most_rows, backwards=True)
+        ):
             raise NotScripted("the same draft and the same draws did not give the same verdict twice")
     except (Broken, Refused, TooMany) as stopped:
         return without_texts(instance, stopped)
@@ -181,13 +185,13 @@ def with_reason(result: InstanceResult, expected: Tensor, actual: Tensor, tolera
     return replace(result, reason=reason, texts=texts)
 
 
-def repeats_itself(rule: Verifier, instance: Instance, most_rows: int) -> None:
+def repeats_itself(verifier: Verifier, instance: Instance, most_rows: int) -> None:
     """Enumerates an instance again and again; `NotScripted` says if the rule says something else, once."""
     drafts = instance.drafts()
-    first = enumerate_rule(rule, drafts, most_rows)
+    first = enumerate_rule(verifier, drafts, most_rows)
     for attempt in range(CONFIRMED):
         try:
-            repeated = same(first, enumerate_rule(rule, drafts, most_rows, backwards=attempt % 2 == 0))
+            repeated = same(first, enumerate_rule(verifier, drafts, most_rows, backwards=attempt % 2 == 0))
         except Broken:  # it had not broken before
             repeated = False
         if not repeated:
@@ -195,7 +199,7 @@ def repeats_itself(rule: Verifier, instance: Instance, most_rows: int) -> None:
 
 
 def compare_samples(
-    rule: Verifier, instance: Instance, samples: int, false_alarm: float, seed: int, one_by_one: bool
+    verifier: Verifier, instance: Instance, samples: int, false_alarm: float, seed: int, one_by_one: bool
 ) -> InstanceResult:
     """Compares samples of what a rule emits with the target's distribution.
 
@@ -211,7 +215,7 @@ def compare_samples(
     """
     drafts = instance.drafts()
     try:
-        leaves = drawn_leaves(rule, drafts, samples, seed, one_by_one)
+        leaves = drawn_leaves(verifier, drafts, samples, seed, one_by_one)
     except (Broken, Refused) as stopped:
         return without_texts(instance, stopped)
     expected = instance.distribution()
@@ -240,7 +244,7 @@ def compare_samples(
 
 
 def drawn_leaves(
-    rule: Verifier, drafts: PossibleDrafts, samples: int, seed: int, one_by_one: bool
+    verifier: Verifier, drafts: PossibleDrafts, samples: int, seed: int, one_by_one: bool
 ) -> list[Leaf]:
     """Draws drafts and lets a rule decide them; returns each outcome with its share of the samples.
 
@@ -255,7 +259,7 @@ def drawn_leaves(
     for done in range(0, samples, CHUNK):
         rows = drafting_rng.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
         for call in rows.split(1 if one_by_one else CHUNK):
-            outcome = (call, *decide(rule, drafts, call, deciding_rng))
+            outcome = (call, *decide(verifier, drafts, call, deciding_rng))
             counts.index_put_(outcome, torch.ones_like(call), accumulate=True)
     shares = (counts[counts > 0].double() / samples).tolist()
     outcomes = zip(counts.nonzero().tolist(), shares, strict=True)

@@ -34,15 +34,15 @@ class FirstToken:
 
 
 def first_token(
-    rule: Verifier,
+    verifier: Verifier,
     p: Tensor | Sequence[float],
     q: Tensor | Sequence[float],
     drawn_from: Tensor | Sequence[float] | None = None,
 ) -> FirstToken:
-    """Enumerates every branch of a rule that draws from its `rng` alone on every draft of one token, K = 1.
+    """Enumerates every branch of a verifier that draws from its `rng` alone on every draft of one token, K = 1.
 
     Args:
-        rule: the accept rule.
+        verifier: its acceptance rule is enumerated.
         p: [V], the target's distribution; that of the bonus too.
         q: [V], the distribution that the draft reports.
         drawn_from: [V], what the draft is really drawn from; by default q, as it must be.
@@ -59,7 +59,7 @@ def first_token(
     def run(rng: EnumeratingRng, drafted: Sequence[int]) -> list[tuple[int, int]]:
         rows = len(drafted)
         draft = Draft(torch.tensor(drafted)[:, None], reported.repeat(rows, 1, 1))
-        verdict = rule(draft, target.repeat(rows, 2, 1), rng)
+        verdict = verifier(draft, target.repeat(rows, 2, 1), rng)
         return list(zip(verdict.accepted.tolist(), verdict.token.tolist(), strict=True))
 
     accepted = [0.0] * size
@@ -79,13 +79,13 @@ def parts(probabilities: Sequence[float], whole: int) -> str:
     return f"({', '.join(f'{p * whole:.3g}' for p in probabilities)})/{whole}"
 
 
-def first_token_counts(rule: Verifier, p: Sequence[float], q: Sequence[float], samples: int) -> list[int]:
+def first_token_counts(verifier: Verifier, p: Sequence[float], q: Sequence[float], samples: int) -> list[int]:
     """Counts the first tokens of sampled texts, one drafted token each: p and q, [V] each, to V counts."""
     rng = SeededRng(0)
     size = len(p)
     target = torch.tensor(p).expand(samples, 2, size)
     draft = torch.tensor(q).expand(samples, 1, size)
     drafted = rng.categorical(draft[:, 0])
-    verdict = rule(Draft(drafted[:, None], draft), target, rng)
+    verdict = verifier(Draft(drafted[:, None], draft), target, rng)
     first = torch.where(verdict.accepted == 1, drafted, verdict.token)
     return torch.bincount(first, minlength=size).tolist()

@@ -39,7 +39,7 @@ def first_token(
     q: Tensor | Sequence[float],
     drawn_from: Tensor | Sequence[float] | None = None,
 ) -> FirstToken:
-    """Enumerates every branch of a verifier that draws from its `rng` alone on every draft of one token, K = 1.
+    """Enumerates every branch of a verifier on every draft of one token, K = 1; its `rng` alone may draw.
 
     Args:
         verifier: its acceptance rule is enumerated.

@@ -1,7 +1,7 @@
 """Observing: a whole run of `speculate`, watched from outside.
 
 `observe` wraps the target, the drafter and the verifier that it hands to `speculate`, and looks at caches and
-the clock when they are called. `record` keeps what it saw as a `Trace`.
+the clock when they are called. `record` returns the whole run as a `Trace`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,16 +32,16 @@ def record(
     **settings: Any,
 ) -> Trace:
     """Runs `speculate`, with the same arguments, to its end and returns the whole trace."""
-    requests = checked(target, prompts, settings)
+    requests = as_requests(target, prompts, settings)
     rounds = tuple(observe(target, drafter, requests, **settings))
-    texts = tuple(tuple(request.prompt) for request in requests)
-    return Trace(texts, run_config(target, drafter, requests, settings), rounds)
+    prompt_tokens = tuple(tuple(request.prompt) for request in requests)
+    return Trace(prompt_tokens, run_config(target, drafter, requests, settings), rounds)
 
 
-def checked(
+def as_requests(
     target: LanguageModel, prompts: Sequence[Sequence[int] | Request], settings: Mapping[str, Any]
 ) -> list[Request]:
-    """Returns what `speculate` is called with as requests, each read once; ValueError for unusable ones."""
+    """Returns the prompts as requests, with the settings' cap and ends; ValueError for unusable ones."""
     cap, eos = settings.get("max_new_tokens"), settings.get("eos")
     return requests_of(prompts, cap, eos, target.vocab_size, target.max_length)
 
@@ -54,20 +54,20 @@ def observe(
     verifier: Verifier | Decide,
     **settings: Any,
 ) -> Iterator[ObservedRound]:
-    """Runs `speculate`, with the same arguments.
+    """Runs `speculate`, with the same arguments, and observes it.
 
     Yields:
-        The rounds of `speculate`, each with what can be seen of it from outside.
+        The rounds of `speculate`, each with its cache lengths and seconds.
     """
     clock = Clock()
-    watched = WatchedTarget(target, clock)
-    drafts = None if drafter is None or settings.get("k") == 0 else WatchedDrafter(drafter, clock)
-    timed = watched_verifier(as_verifier(verifier), clock)
-    for r in speculate(watched, drafts, prompts, verifier=timed, **settings):
+    watched_target = WatchedTarget(target, clock)
+    watched_drafter = None if drafter is None or settings.get("k") == 0 else WatchedDrafter(drafter, clock)
+    timed_verifier = watched_verifier(as_verifier(verifier), clock)
+    for r in speculate(watched_target, watched_drafter, prompts, verifier=timed_verifier, **settings):
         clock.lap("other")
-        lengths = None if drafts is None else drafts.lengths
+        lengths = None if watched_drafter is None else watched_drafter.lengths
         yield ObservedRound(
-            **vars(r), target_cache=watched.lengths(), draft_cache=lengths, seconds=clock.take()
+            **vars(r), target_cache=watched_target.lengths(), draft_cache=lengths, seconds=clock.take()
         )
         clock.start()
 
@@ -75,9 +75,9 @@ def observe(
 def run_config(
     target: LanguageModel, drafter: Drafter | None, requests: Sequence[Request], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns what a trace says of the settings that `speculate` was called with."""
+    """Returns the settings that `speculate` was called with, as a trace keeps them."""
     warp: Warp = settings["warp"]
-    limit = target.max_length if drafter is None or settings["k"] == 0 else drafter.max_length
+    max_length = target.max_length if drafter is None or settings["k"] == 0 else drafter.max_length
     return {
         "k": int(settings["k"]),
         "verifier": as_verifier(settings["verifier"]).name,
@@ -85,7 +85,7 @@ def run_config(
         "temperature": warp.temperature,
         "top_k": warp.top_k,
         "top_p": warp.top_p,
-        "context": min(limit, target.max_length),
+        "context": min(max_length, target.max_length),
     }
 
 
@@ -158,7 +158,7 @@ class WatchedCache(KVCache):
 
 
 class WatchedTarget:
-    """A target that notes how long its cache is before and after it reads a block."""
+    """A target that notes the lengths of its cache before and after each forward."""
 
     def __init__(self, model: LanguageModel, clock: Clock) -> None:
         self.vocab_size = model.vocab_size
@@ -167,7 +167,7 @@ class WatchedTarget:
         self.device = model.device
         self._model = model
         self._clock = clock
-        self._cache: WatchedCache | None = None  # that was read into last; when a round ends, that of the run
+        self._cache: WatchedCache | None = None  # of the last forward; when a round ends, that of the run
         self._before: tuple[int, ...] = ()
         self._verified: tuple[int, ...] = ()
 
@@ -180,7 +180,7 @@ class WatchedTarget:
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
         """Reads tokens as the model does: [B, n] -> [B, n, D].
 
-        Whether that was prefill or verification is known when `head` is called, or is not.
+        It was verification if `head` is called after it, and prefill if not.
         """
         assert isinstance(cache, WatchedCache)
         self._clock.lap("other")
@@ -202,7 +202,7 @@ class WatchedTarget:
 
 
 class WatchedDrafter:
-    """A drafter that notes how long its cache is before and after it drafts.
+    """A drafter that notes the lengths of its cache before and after it drafts.
 
     Attributes:
         lengths: how long the cache was in the last round; None if there is none.

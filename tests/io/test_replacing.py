@@ -1,23 +1,16 @@
 """Whenever the replacing of a pair is interrupted, all of the old pair or all of the new one is there."""
 
 import os
-import random
 import shutil
-import signal
 import sys
-import time
-from functools import partial
 
 import pytest
 import torch
-from pairs import build_pair, random_models
+from pairs import build_pair, files_below, random_models
 
-from minispec.io.checkpoint import find_pair, known_pairs, load_pair, weights_hash
-from minispec.io.files import replacing
+from minispec.io.checkpoint import find_pair, known_pairs, load_pair
+from minispec.io.files import replace_folder
 
-MOMENTS = 30  # at which a signal comes; three planted faults were found by the 5th
-LONGEST = 0.015  # seconds until it does
-SLOW = 0.001  # seconds of a renaming, as on a network's disk: a quarter of a replacement
 CHANGES = (os.mkdir, os.rename, os.rmdir, os.unlink)
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the interrupted process is a fork: POSIX")
 
@@ -35,14 +28,9 @@ def two(tmp_path):
     return sources, folder
 
 
-def contents(folder):
-    """Returns all files below a folder with what they hold."""
-    return {f.relative_to(folder).as_posix(): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
-
-
 def put(source, folder):
     """Replaces a folder by a copy of another."""
-    with replacing(folder) as new:
+    with replace_folder(folder) as new:
         shutil.copytree(source, new, dirs_exist_ok=True, copy_function=os.link)
 
 
@@ -70,20 +58,13 @@ def in_a_child(work):
     return child
 
 
-def end(child, which):
-    """Sends a signal until it ends a child: Python loses Ctrl-C where it comes while an object is deleted."""
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        os.kill(child, which)
-        time.sleep(0.005)
-
-
 def press_ctrl_c():
     raise KeyboardInterrupt
 
 
 def whole(folder, sources):
     """Returns which of two pairs is read: it must be all of one of them."""
-    return [contents(source) for source in sources].index(contents(find_pair(folder)))
+    return [files_below(source) for source in sources].index(files_below(find_pair(folder)))
 
 
 def test_ctrl_c_at_every_step(two):
@@ -103,9 +84,9 @@ def test_ctrl_c_at_every_step(two):
         finally:
             sys.setprofile(None)
         whole(folder, (old, new))
-    assert step > 20 and contents(folder) == contents(new)
+    assert step > 20 and files_below(folder) == files_below(new)
     put(old, folder)
-    assert contents(folder) == contents(old)
+    assert files_below(folder) == files_below(old)
 
 
 @forks
@@ -126,42 +107,6 @@ def test_killed_at_every_step(two):
         if status == 0:
             break
     assert step > 20 and {(0, True), (1, True), (0, False)} <= reads
-
-
-@forks
-def test_signals_at_random_moments(two):
-    """30 moments, SIGKILL and SIGINT in turn: the pair loads, and is the old one or the new one."""
-    sources, folder = two
-    hashes = [weights_hash(load_pair(source).target) for source in sources]
-    moments = random.Random(0)
-
-    hear, tell = os.pipe()
-    rename = os.rename
-
-    def slow(*names):
-        rename(*names)
-        time.sleep(SLOW)
-
-    def work(which=0):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        os.rename = slow
-        os.write(tell, b"!")
-        while True:
-            which = 1 - which
-            put(sources[which], folder)
-
-    seen = set()
-    which = 0
-    for number in range(MOMENTS):
-        child = in_a_child(partial(work, which))
-        os.read(hear, 1)
-        time.sleep(moments.uniform(0, LONGEST))
-        end(child, signal.SIGINT if number % 2 else signal.SIGKILL)
-        pair = load_pair(folder)
-        which = whole(folder, sources)
-        assert weights_hash(pair.target) == hashes[which] and pair.name == "ab"[which]
-        seen.add(which)
-    assert seen == {0, 1}
 
 
 @forks

@@ -215,8 +215,7 @@ def load_model(
     path = folder / WEIGHTS if (folder / WEIGHTS).exists() else folder / INDEX
     with torch.device("meta"):
         model = GPT(config)
-    mismatch = describe_mismatch(model, weights)
-    if mismatch:
+    if mismatch := describe_mismatch(model, weights):
         raise ValueError(f"{path} does not fit its config.json: {mismatch}")
     if "sha256" in description:
         types = ", ".join(sorted({str(weight.dtype) for weight in weights.values()}))

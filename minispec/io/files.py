@@ -197,10 +197,7 @@ def interrupted_names(root: Path) -> set[str]:
 def readable_folder(folder: Path) -> Path:
     """Returns where to read a folder that `replace_folder` writes: the previous one while it is missing."""
     resolved = Path(os.path.realpath(folder))
-    if not resolved.exists():
-        for previous in previous_folders(resolved):
-            return previous
-    return folder
+    return folder if resolved.exists() else next(iter(previous_folders(resolved)), folder)
 
 
 def check_pair_folder(folder: Path) -> None:

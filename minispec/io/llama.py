@@ -25,6 +25,7 @@ FLOAT_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 REQUIRED = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
 # The fields in which transformers 4 and 5 describe rotary positions.
 ROTARY = ("rope_scaling", "rope_parameters")
+PLAIN_ROTARY = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1}
 # Fields of Hugging Face's config: their name in `GPTConfig`, their type, and the largest value that is read.
 FIELDS: dict[str, tuple[str, type, float]] = {
     "vocab_size": ("vocab_size", int, 2**20),
@@ -63,7 +64,7 @@ def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
     for name, value in REQUIRED.items():
         if data.get(name, value) != value:
             raise ValueError(f"{path} has {name} {format_value(data[name])}; minispec reads {value!r} only")
-    data = with_theta(data, path)
+    data = read_rotary(data, path)
     for name, (_, kind, maximum) in FIELDS.items():
         if name not in data:
             raise ValueError(f"{path} lacks {name}")
@@ -80,7 +81,7 @@ def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
         raise ValueError(f"{path}: {error}") from error
 
 
-def with_theta(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
+def read_rotary(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Returns a config's fields, with `rope_theta` where transformers 4 has it.
 
     transformers 5 keeps it in `rope_parameters`. Raises ValueError if positions are turned in another way.
@@ -90,21 +91,14 @@ def with_theta(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
         rotary = fields.pop(name, None)
         if rotary is None:
             continue
-        plain_values = {
-            "rope_type": "default",
-            "type": "default",
-            "partial_rotary_factor": 1,
-            "rope_theta": ...,
-        }
         if not isinstance(rotary, dict) or any(
-            plain_values.get(key) not in (value, ...) for key, value in rotary.items()
+            PLAIN_ROTARY.get(key) != value for key, value in rotary.items() if key != "rope_theta"
         ):
-            supported = {"rope_type": "default"}
             raise ValueError(
-                f"{path} has {name} {format_value(rotary)}; minispec reads None or {supported} only"
+                f"{path} has {name} {format_value(rotary)}; minispec reads None or "
+                "{'rope_type': 'default'} only"
             )
-        if "rope_theta" in rotary:
-            fields["rope_theta"] = rotary["rope_theta"]
+        fields |= {key: value for key, value in rotary.items() if key == "rope_theta"}
     return fields
 
 

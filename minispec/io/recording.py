@@ -110,37 +110,35 @@ class Recording:
 
         In a tree it is not known: candidates of one position are told apart by nothing that is noted.
         """
-        decisions = self._decisions(index, i, prompt)
-        return next((draw for draw, _ in decisions if draw.kind == "accept"), None)
+        return self._draws_of_token(index, i, prompt).get("accept")
 
     def draft_draw(self, index: int, i: int, prompt: int = 0) -> Draw | None:
         """Returns the pick of token i of a draft; None if it is not known, as in a tree."""
-        decisions = self._decisions(index, i, prompt)
-        return next((draw for draw, after_test in decisions if draw.kind == "pick" and not after_test), None)
+        return self._draws_of_token(index, i, prompt).get("draft")
 
     def next_draw(self, index: int, prompt: int = 0) -> Draw | None:
         """Returns the pick of the token after the accepted prefix: a correction, or a bonus."""
-        row = self._row(index, prompt)
-        if row is None:
-            return None
-        i = self.trace.rounds[index].accepted(row)
-        draft_draw = self.draft_draw(index, i, prompt) if i < self.trace.rounds[index].drafted(row) else None
-        decisions = self._decisions(index, i, prompt)[::-1]
-        return next((draw for draw, _ in decisions if draw.kind == "pick" and draw is not draft_draw), None)
-
-    def _decisions(self, index: int, i: int, prompt: int) -> list[tuple[Draw, bool]]:
-        """Returns the decisions about token i of a draft, each with whether a test came before it."""
-        if self._row(index, prompt) is None:
-            return []
-        prompt_draws = [d for d in self.draws[index] if d.prompt == prompt]
-        first_test = next((n for n, d in enumerate(prompt_draws) if d.kind == "accept"), len(prompt_draws))
-        position = len(self.trace.committed(prompt, index)) + i
-        return [(d, n > first_test) for n, d in enumerate(prompt_draws) if d.position == position]
-
-    def _row(self, index: int, prompt: int) -> int | None:
-        """Returns the row of a prompt in a round that drafted chains, where draws tell tokens apart."""
         r = self.trace.rounds[index]
-        return row_of(r, prompt) if r.draft.parents is None else None
+        row = row_of(r, prompt)
+        return None if row is None else self._draws_of_token(index, r.accepted(row), prompt).get("next")
+
+    def _draws_of_token(self, index: int, i: int, prompt: int) -> dict[str, Draw]:
+        """Returns the draws about token i of a chain: its pick `draft`, its test `accept`, the `next` pick."""
+        r = self.trace.rounds[index]
+        row = row_of(r, prompt)
+        draws: dict[str, Draw] = {}
+        if row is None or r.draft.parents is not None:
+            return draws
+        position = len(self.trace.committed(prompt, index)) + i
+        is_drafting = i < r.drafted(row)
+        for draw in self.draws[index]:
+            if draw.prompt == prompt:
+                is_drafting &= draw.kind == "pick"
+                if draw.position == position:
+                    role = draw.kind if draw.kind == "accept" else "draft" if is_drafting else "next"
+                    draws[role] = draw
+                    is_drafting = False
+        return draws
 
 
 def record_run(

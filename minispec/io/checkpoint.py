@@ -158,7 +158,7 @@ def load_pair(
     return pair
 
 
-def check_pair(pair: Pair, source: str) -> None:
+def check_pair(pair: Pair, location: str) -> None:
     """Raises ValueError if the parts of a pair do not fit each other, or `pair.json` says what cannot be."""
     info = pair.info
     vocab_size = pair.target.vocab_size
@@ -183,7 +183,7 @@ def check_pair(pair: Pair, source: str) -> None:
     }
     for fault, is_present in faults.items():
         if is_present:
-            raise ValueError(f"{source}{fault}")
+            raise ValueError(f"{location}{fault}")
 
 
 def load_model(
@@ -222,7 +222,7 @@ def load_model(
         # Equal bits of another type are other weights: the type must be the one that `save_model` writes.
         actual_hash = tensors_hash(weights) if types == str(torch.bfloat16) else f"another type, {types}"
         check_hash(path, actual_hash, description["sha256"])
-    model.load_state_dict({n: w.to(device, dtype) for n, w in weights.items()}, assign=True)
+    model.load_state_dict({name: weight.to(device, dtype) for name, weight in weights.items()}, assign=True)
     if config.tied:
         model.lm_head.weight = model.embed_tokens.weight
     return model.requires_grad_(False).eval()

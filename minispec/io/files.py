@@ -110,9 +110,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A tied head and its embedding share memory; in the file each stands by itself.
-        separate = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
         with replace_file(path) as new:
-            save_file(separate, new, metadata=metadata)
+            save_file(copies, new, metadata=metadata)
     except (OSError, SafetensorError) as error:
         raise CannotWrite(path, error) from error
 

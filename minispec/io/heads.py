@@ -79,7 +79,7 @@ def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
         raise ValueError(f"{path} was made for another target: {mismatch}")
     if target_sha256 != target_hash(pair):
         raise ValueError(f"{path} was made for another target, of the same sizes; train it again")
-    module.load_state_dict({key: w.to(pair.target.device, pair.target.dtype) for key, w in weights.items()})
+    module.load_state_dict(weights)
     return module.to(pair.target.device, pair.target.dtype).requires_grad_(False).eval(), info
 
 
@@ -88,5 +88,5 @@ def target_hash(pair: Pair) -> str:
     stored_hash = pair.info.get("models", {}).get("target", {}).get("sha256")
     if isinstance(stored_hash, str):
         return stored_hash
-    weights = {name: w.to(torch.bfloat16) for name, w in pair.target.state_dict().items()}
+    weights = {name: weight.to(torch.bfloat16) for name, weight in pair.target.state_dict().items()}
     return tensors_hash(weights)

@@ -124,9 +124,9 @@ class Clock:
 
     def take(self) -> dict[str, float]:
         """Returns the sums and starts afresh."""
-        sums = dict.fromkeys(PHASES, 0.0) | self._seconds
+        seconds = dict.fromkeys(PHASES, 0.0) | self._seconds
         self._seconds = {}
-        return sums
+        return seconds
 
 
 class WatchedCache(KVCache):

@@ -63,7 +63,7 @@ class LoggingRng(SeededRng):
         ids = super().categorical(probs, place)
         cumulative = probs.double().cumsum(-1)
         edges = torch.nn.functional.pad(cumulative / cumulative[:, -1:], (1, 0))  # [B, V + 1], from 0 to 1
-        low, high = (edges.gather(1, ids[:, None] + side)[:, 0] for side in (0, 1))
+        low, high = (edges.gather(1, ids[:, None] + offset)[:, 0] for offset in (0, 1))
         self._note("pick", low, high, ids, place)
         return ids
 
@@ -82,9 +82,9 @@ class LoggingRng(SeededRng):
         live = [True] * rows if place.live is None else place.live.tolist()
         intervals = (low.tolist(), high.tolist())
         columns = (prompts, positions, *intervals, self._drawn_numbers, outcomes.int().tolist())
-        for is_live, (prompt, position, *rest) in zip(live, zip(*columns, strict=True), strict=True):
+        for is_live, (prompt, position, *other_fields) in zip(live, zip(*columns, strict=True), strict=True):
             if is_live:
-                self.draws.append(Draw(prompt, position, kind, *rest))
+                self.draws.append(Draw(prompt, position, kind, *other_fields))
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ class Recording:
     info: Mapping[str, Any] = field(default_factory=dict)  #: where it comes from: pair, prompt, …
 
     def __post_init__(self) -> None:
-        sizes = {r.target_probs.shape[-1] for r in self.trace.rounds}
-        if sizes - {len(self.words)}:
-            raise ValueError(f"{len(self.words)} words do not fit distributions over {max(sizes)} ids")
+        vocab_sizes = {r.target_probs.shape[-1] for r in self.trace.rounds}
+        if vocab_sizes - {len(self.words)}:
+            raise ValueError(f"{len(self.words)} words do not fit distributions over {max(vocab_sizes)} ids")
 
     def text(self, prompt: int = 0) -> str:
         """Returns what was emitted for a prompt, word after word."""
@@ -123,7 +123,7 @@ class Recording:
         return None if row is None else self._draws_of_token(index, r.accepted(row), prompt).get("next")
 
     def _draws_of_token(self, index: int, i: int, prompt: int) -> dict[str, Draw]:
-        """Returns the draws about token i of a chain: its pick `draft`, its test `accept`, the `next` pick."""
+        """Returns the draws about token i of a chain: `draft` and `next` are picks, `accept` a test."""
         r = self.trace.rounds[index]
         row = row_of(r, prompt)
         draws: dict[str, Draw] = {}

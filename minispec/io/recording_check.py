@@ -14,17 +14,19 @@ from minispec.io.trace import ObservedRound
 IsAllowed = Callable[[Any], bool]
 
 
-def check_values(name: str, values: Any, shape: Sequence[int | None], is_allowed: IsAllowed) -> None:
+def check_values(
+    name: str, values: Any, shape: Sequence[int | None], is_allowed: IsAllowed = lambda value: True
+) -> None:
     """Raises ValueError if nested lists do not have this shape, or an entry is not allowed.
 
-    None in the shape means any length.
+    None in the shape means any length; without is_allowed entries may be anything.
     """
     if not shape:
         if not is_allowed(values):
             raise ValueError(f"{format_value(values)} in {name} is of the wrong kind, or out of range")
     elif not isinstance(values, list) or shape[0] not in (None, len(values)):
-        sizes = " × ".join("any" if size is None else str(size) for size in shape)
-        raise ValueError(f"{name} should be a list of {sizes}")
+        expected_shape = " × ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} should be a list of {expected_shape}")
     else:
         for value in values:
             check_values(name, value, shape[1:], is_allowed)

@@ -218,34 +218,34 @@ def _recording_from_json(data: Mapping[str, Any]) -> Recording:
     return Recording(Trace(_as_tuples(prompts), config, tuple(rounds)), tuple(words), tuple(draws), info)
 
 
-def _upgrade_version_1(r: Mapping[str, Any], prompts: int, verifier: Any) -> dict[str, Any]:
+def _upgrade_version_1(r: Mapping[str, Any], prompt_count: int, verifier: Any) -> dict[str, Any]:
     """Returns a round of version 1, a chain with a row for each prompt, as one of this version."""
     if verifier in TREE_RULES:
         raise MissingFromVersion1("the tree that was drafted")
-    check_values("live", r["live"], [None], lambda live: True)
-    if len(r["live"]) < prompts:
+    check_values("live", r["live"], [None])
+    if len(r["live"]) < prompt_count:
         raise MissingFromVersion1("which prompt a row holds")
-    check_values("target_cache", r["target_cache"], [3, None], lambda length: True)
+    check_values("target_cache", r["target_cache"], [3, None])
     return {
         **r,
         **dict.fromkeys(("parents", "path")),
-        "names": list(range(prompts)),
+        "names": list(range(prompt_count)),
         "lengths": r["target_cache"][2],
         "stops_at_first_rejection": verifier not in LOOKS_BEYOND,
     }
 
 
-def _round_from_json(data: Mapping[str, Any], vocab_size: int, prompts: int) -> ObservedRound:
-    check_values("live", data["live"], [None], lambda live: True)
+def _round_from_json(data: Mapping[str, Any], vocab_size: int, prompt_count: int) -> ObservedRound:
+    check_values("live", data["live"], [None])
     rows = len(data["live"])
-    check_values("drafted", data["drafted"], [rows, None], lambda token: True)
+    check_values("drafted", data["drafted"], [rows, None])
     if rows == 0:
         raise ValueError("there is no row")
     k = len(data["drafted"][0])
     sizes = {"rows": rows, "k": k, "k+1": k + 1, "moments": 3, "any": None}
     allowed: dict[str, IsAllowed] = {
         "id": integers(0, vocab_size - 1),
-        "prompt": integers(0, prompts - 1),
+        "prompt": integers(0, prompt_count - 1),
         "drafted": integers(0, k),
         "count": COUNT,
         "number": is_number,
@@ -274,12 +274,12 @@ def _round_from_json(data: Mapping[str, Any], vocab_size: int, prompts: int) -> 
     )
 
 
-def _draws_from_json(draws: Any, vocab_size: int, prompts: int) -> tuple[Draw, ...]:
+def _draws_from_json(draws: Any, vocab_size: int, prompt_count: int) -> tuple[Draw, ...]:
     check_values("draws", draws, [None, 7], lambda value: not isinstance(value, (list, dict)))
     parsed = tuple(Draw(*draw) for draw in draws)
     for draw in parsed:
         allowed: dict[str, IsAllowed] = {
-            "prompt": integers(0, prompts - 1),
+            "prompt": integers(0, prompt_count - 1),
             "position": lambda value: value is None or COUNT(value),
             "kind": lambda value: value in get_args(DrawKind),
             "low": is_number,

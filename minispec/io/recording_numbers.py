@@ -32,10 +32,10 @@ def dist_to_json(dist: Tensor, required_ids: Iterable[int]) -> list[Any]:
 
 def logits_to_json(logits: Tensor, required_ids: Iterable[int]) -> list[Any]:
     """Returns ids, their logits, and the log-sum-exp of all others (None if there are none): [V] -> three."""
-    values64 = logits.double()
-    is_large = torch.zeros_like(values64, dtype=torch.bool)
-    is_large[values64.topk(min(TOP_LOGITS, len(values64))).indices] = True
-    ids, kept_logits, others = _split(values64, is_large, required_ids)
+    wide_logits = logits.double()
+    is_large = torch.zeros_like(wide_logits, dtype=torch.bool)
+    is_large[wide_logits.topk(min(TOP_LOGITS, len(wide_logits))).indices] = True
+    ids, kept_logits, others = _split(wide_logits, is_large, required_ids)
     return [
         ids,
         kept_logits,
@@ -57,12 +57,12 @@ def _split(
 
 
 def tensor_from_json(
-    stored: Any, parse: Callable[..., Tensor], vocab_size: int, rows: int, width: int
+    stored: Any, parse: Callable[..., Tensor], vocab_size: int, rows: int, positions: int
 ) -> Tensor:
     """Reads distributions or logits: [rows, width, size] float64."""
-    check_values("distributions", stored, [rows, width, 3], lambda part: True)
+    check_values("distributions", stored, [rows, positions, 3])
     vectors = [parse(*entry, vocab_size) for row in stored for entry in row]
-    return torch.cat([torch.zeros(0).double(), *vectors]).view(rows, width, vocab_size)
+    return torch.cat([torch.zeros(0).double(), *vectors]).view(rows, positions, vocab_size)
 
 
 def dist_from_json(ids: list[int], probs: list[float], remaining_mass: float, vocab_size: int) -> Tensor:

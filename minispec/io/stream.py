@@ -50,13 +50,13 @@ def stream(rounds: Iterable[Round], tokenizer: Tokenizer, prompt: int = 0) -> It
     Raises:
         ValueError: for a negative number.
     """
-    pieces = TextStream(tokenizer)
+    text_stream = TextStream(tokenizer)
     for r in rounds:
         for token in emitted_for(prompt, r):
-            if text := pieces.push(token):
+            if text := text_stream.push(token):
                 yield text
-    if rest := pieces.flush():
-        yield rest
+    if remaining_text := text_stream.flush():
+        yield remaining_text
 
 
 def until(

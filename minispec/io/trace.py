@@ -68,8 +68,8 @@ class Trace:
         """Returns the rounds in which a prompt has a row, each with that row, also after the text's end."""
         if not 0 <= prompt < len(self.prompts):
             raise ValueError(f"there is no prompt {prompt}; the trace has 0 to {len(self.prompts) - 1}")
-        rows = ((r, row_of(r, prompt)) for r in self.rounds)
-        return [(r, row) for r, row in rows if row is not None]
+        rows_of_rounds = ((r, row_of(r, prompt)) for r in self.rounds)
+        return [(r, row) for r, row in rows_of_rounds if row is not None]
 
     def tokens(self, prompt: int = 0) -> list[int]:
         """All tokens emitted for a prompt, which itself is left out."""

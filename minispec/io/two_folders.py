@@ -35,10 +35,10 @@ def load_models(
     models = [load_model(folder, device=device, dtype=dtype) for folder in folders]
     info = {"name": printable_line(f"{folders[0].name} + {folders[1].name}")}
     pair = Pair(models[0], models[1], tokenizers[0], folders[0], info)
-    source = " and ".join(map(format_path, folders))
-    check_pair(pair, source)
+    location = " and ".join(map(format_path, folders))
+    check_pair(pair, location)
     if tokenizers[0].library.get_vocab() != tokenizers[-1].library.get_vocab():
-        raise ValueError(f"{source}: draft and target must share one vocabulary: their tokenizers differ")
+        raise ValueError(f"{location}: draft and target must share one vocabulary: their tokenizers differ")
     return pair
 
 

@@ -205,24 +205,24 @@ DAMAGE = [
 ]
 
 
-def change_weights(path, change):
-    """Rewrites a model's weights."""
-    weights = load_file(path)
-    change(weights)
-    save_file(weights, path)
+def change_file(path, change):
+    """Changes a file of a pair, as `DAMAGE` says."""
+    if change is None:
+        path.unlink()
+    elif isinstance(change, bytes):
+        path.write_bytes(change)
+    elif isinstance(change, dict):
+        edit_json(path, **change)
+    else:
+        weights = load_file(path)
+        change(weights)
+        save_file(weights, path)
 
 
 @pytest.mark.parametrize(("name", "change", "says"), DAMAGE, ids=range(len(DAMAGE)))
 def test_a_damaged_or_foreign_pair_is_refused(name, change, says, pair):
     """Each is one clear line that names the folder and says what is wrong."""
-    if change is None:
-        (pair / name).unlink()
-    elif isinstance(change, bytes):
-        (pair / name).write_bytes(change)
-    elif isinstance(change, dict):
-        edit_json(pair / name, **change)
-    else:
-        change_weights(pair / name, change)
+    change_file(pair / name, change)
     with refused(re.escape(says), pair) as caught:
         load_pair(pair)
     assert len(str(caught.value)) < 400 + len(str(pair))
@@ -238,7 +238,7 @@ def test_models_of_other_vocabularies_are_refused(pair):
     with refused("the tokenizer has 300 tokens, the models 301"):
         load_pair(pair)
     edit_json(pair / TARGET, tie_word_embeddings=True)
-    change_weights(pair / "target/model.safetensors", lambda w: w.pop("model.embed_tokens.weight"))
+    change_file(pair / "target/model.safetensors", lambda w: w.pop("model.embed_tokens.weight"))
     with refused("such as embed_tokens.weight"):
         load_pair(pair)
 
@@ -273,10 +273,8 @@ def test_a_file_that_pair_json_does_not_describe_is_named(name, pair):
     load_pair(pair), load_pair(pair, draft="draft-plain")
     if name == "tokenizer.json":
         train_tokenizer(["abc abc"] * 9 + ["q" * 9], "bpe", 300).save(pair / name)
-    elif name.endswith(".json"):
-        edit_json(pair / name, **OTHERS[name])
     else:
-        change_weights(pair / name, OTHERS[name])
+        change_file(pair / name, OTHERS[name])
     with refused(f"^{re.escape(str(pair / name))} is not the file that pair.json describes"):
         load_pair(pair)
     edit_json(pair / "pair.json", models=..., tokenizer_sha256=...)

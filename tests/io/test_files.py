@@ -31,15 +31,6 @@ def test_writes_and_replaces(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_keeps_the_old_file_where_writing_fails(tmp_path):
-    """A text that cannot be written at all leaves what was there."""
-    path = tmp_path / "a.txt"
-    write_text_file(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_text_file(path, "new\udcff")
-    assert path.read_text(encoding="utf-8") == "old" and os.listdir(tmp_path) == ["a.txt"]
-
-
 @pytest.mark.parametrize(("name", "words"), [("", "is a folder"), ("no/a.txt", "there is no folder")])
 @pytest.mark.parametrize("attempt", [check_writable, lambda path: write_text_file(path, "x")])
 def test_bad_paths_are_one_line(name, words, attempt, tmp_path):

@@ -47,15 +47,15 @@ TRAINING_MINUTES = {"quick": "1 to 2", "stories": "15 to 40", "english": "5 to 1
 class Pair:
     """A target and a draft that share a tokenizer."""
 
-    target: GPT  #: the model whose text we want
-    draft: GPT  #: the small one that guesses
+    target: GPT  #: the model whose distributions the text follows
+    draft: GPT  #: the small model that drafts
     tokenizer: Tokenizer  #: of both
-    folder: Path  #: where they were read from
+    folder: Path  #: the folder that they were read from
     info: Mapping[str, Any] = field(default_factory=dict)  #: what `pair.json` says: corpus, losses, …
 
     @property
     def name(self) -> str:
-        """What the pair is called."""
+        """The pair's name: that in `pair.json`, or the folder's."""
         return str(self.info.get("name", self.folder.name))
 
     @property
@@ -110,7 +110,7 @@ def check_pair_name(folder: Path) -> None:
 
 def known_pairs() -> set[str]:
     """Returns the names of all pairs that can be loaded without a path."""
-    roots = [root for root in (cache_folder(), SHIPPED) if root.is_dir()]
+    roots = (cache_folder(), SHIPPED)
     names = {entry.parent.name for root in roots for entry in root.glob("*/pair.json")}
     names |= {name for root in roots for name in interrupted_names(root)}
     return {name for name in names if not name.startswith(".")}  # what a crash has left half-written

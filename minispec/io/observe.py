@@ -105,7 +105,7 @@ class Clock:
         self._last = perf_counter()
 
     def start(self) -> None:
-        """Forgets the time since the last lap: it was the reader's."""
+        """Starts a lap: the time since the last one is not counted."""
         self._last = perf_counter()
 
     def lap(self, phase: str) -> None:
@@ -123,7 +123,7 @@ class Clock:
         return result
 
     def take(self) -> dict[str, float]:
-        """Returns the sums and starts afresh."""
+        """Returns the seconds of each phase, and sets them to zero."""
         seconds = dict.fromkeys(PHASES, 0.0) | self._seconds
         self._seconds = {}
         return seconds
@@ -152,7 +152,7 @@ class WatchedCache(KVCache):
         self._clock.timed("rollback", self.cache.gather, indices)
 
     def place(self, row: int, other: KVCache, source: int) -> None:
-        """Takes over, into one row, what another watched cache holds in its row `source`."""
+        """Copies row `source` of another watched cache into a row."""
         assert isinstance(other, WatchedCache)
         self.cache.place(row, other.cache, source)
 
@@ -172,7 +172,7 @@ class WatchedTarget:
         self._verified: tuple[int, ...] = ()
 
     def new_cache(self, rows: int) -> WatchedCache:
-        """Returns the model's own cache, watched: prompts will be read into it."""
+        """Returns the model's cache, watched; the next forwards are prefill."""
         self._clock.lap("other")
         self._clock.in_prefill = True
         return WatchedCache(self._model.new_cache(rows), self._clock)
@@ -196,7 +196,7 @@ class WatchedTarget:
         return self._model.head(hidden)
 
     def lengths(self) -> CacheLengths:
-        """How long the cache was in the round that has just ended."""
+        """Returns the cache's lengths in the round that has just ended."""
         assert self._cache is not None
         return CacheLengths(self._before, self._verified, self._cache.row_lengths)
 
@@ -226,18 +226,18 @@ class WatchedDrafter:
         self._clock.timed("prefill", self._drafter.start, prompts, hidden)
 
     def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
-        """Lets it read prompts in some rows; hidden: [len(rows), n, D]."""
+        """Lets the drafter read prompts in some rows; hidden: [len(rows), n, D]."""
         self._clock.timed("prefill", self._drafter.admit, rows, prompts, hidden)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
-        """Proposes what the drafter does after the pending tokens [B]."""
+        """Returns the drafter's draft after the pending tokens [B]."""
         self._clock.lap("other")
         self._clock.in_prefill = False
         self._before = self._drafter.cache_lengths
         return self._clock.timed("draft", self._drafter.propose, pending, k, warp, rng)
 
     def commit(self, round: Round) -> None:
-        """Lets the drafter learn, catch up and roll back: part of drafting."""
+        """Tells the drafter the round, and counts the time as drafting."""
         verified = self._drafter.cache_lengths
         before = self._before or verified
         self._clock.timed("draft", self._drafter.commit, round)

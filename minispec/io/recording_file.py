@@ -248,7 +248,6 @@ def _round_from_json(data: Mapping[str, Any], vocab_size: int, prompt_count: int
         "prompt": integers(0, prompt_count - 1),
         "drafted": integers(0, k),
         "count": COUNT,
-        "number": is_number,
         "flag": lambda value: isinstance(value, bool),
         "finish": lambda value: value in (None, "eos", "cap", "context"),
         "seconds": lambda value: isinstance(value, dict) and all(map(is_number, value.values())),

@@ -73,8 +73,7 @@ def until(
     for r in rounds:
         tokens.extend(emitted_for(prompt, r))
         yield r
-        text = tokenizer.decode(tokens) if stops else ""
-        if any(stop in text for stop in stops):
+        if any(stop in tokenizer.decode(tokens) for stop in stops):
             return
 
 

@@ -8,7 +8,7 @@ import io
 import tokenize
 from pathlib import Path
 
-from minispec.io.files import write_whole
+from minispec.io.files import write_text_file
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "minispec" / "core"
@@ -71,4 +71,4 @@ def replaced(readme, text):
 
 
 if __name__ == "__main__":
-    write_whole(README, replaced(README.read_text(encoding="utf-8"), block()))
+    write_text_file(README, replaced(README.read_text(encoding="utf-8"), block()))

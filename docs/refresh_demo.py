@@ -15,7 +15,7 @@ from rich.terminal_theme import SVG_EXPORT_THEME, TerminalTheme
 from rich.text import Text
 
 from minispec.cli.main import run
-from minispec.io.files import write_whole
+from minispec.io.files import write_text_file
 from minispec.show.text import COLOURS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,7 +60,7 @@ def write_picture(shown, path):
     paper.print(shown)
     picture = paper.export_svg(title="minispec demo", theme=NIGHT, unique_id="demo")
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
-    write_whole(path, picture.replace(COLOURS["bonus"].lower(), BONUS_BY_NIGHT))
+    write_text_file(path, picture.replace(COLOURS["bonus"].lower(), BONUS_BY_NIGHT))
 
 
 def in_short(printed):
@@ -93,5 +93,5 @@ def same_but_for_times(text):
 
 if __name__ == "__main__":
     readme = README.read_text(encoding="utf-8")
-    write_whole(README, replaced(readme, in_short(demo(PICTURE))))
+    write_text_file(README, replaced(readme, in_short(demo(PICTURE))))
     print(f"wrote {PICTURE} and the README's output")

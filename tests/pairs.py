@@ -97,3 +97,8 @@ def call(capsys: Any, *arguments: Any) -> tuple[int, str, str]:
     capsys.readouterr()
     status = run([str(argument) for argument in arguments])
     return status, *capsys.readouterr()
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    """Returns the contents of all files below a folder, by their relative paths."""
+    return {f.relative_to(folder).as_posix(): f.read_bytes() for f in folder.rglob("*") if f.is_file()}

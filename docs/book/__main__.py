@@ -13,7 +13,7 @@ from book.record_walkthroughs import write_walkthroughs
 from book.rounding import record_rounding
 from minispec.cli.main import complain
 from minispec.io.checkpoint import load_pair
-from minispec.io.files import read_json, write_whole
+from minispec.io.files import read_json, write_text_file
 
 DOCS = Path(__file__).parents[1]
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
@@ -28,13 +28,13 @@ def write_pages(folder: Path = DOCS) -> None:
         "samplers": samplers.page(read_json(samplers.RECORD)["samplers"]),
     }
     for name, text in found.items():
-        write_whole(folder / f"{name}.md", text)
+        write_text_file(folder / f"{name}.md", text)
 
 
 @app.command("results")
 def write_results(page: Path, report: list[Path]) -> None:
     """Write a results page from reports of your own, by `minispec bench --full --output REPORT.json`."""
-    write_whole(page, results.page([reports.load_report(path) for path in report]))
+    write_text_file(page, results.page([reports.load_report(path) for path in report]))
 
 
 @app.command("handouts")

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from book.forms import P, Q, caches_form, empty_bars, mask_form, rules_form, verdict_form
-from minispec.io.files import replaced
+from minispec.io.files import replace_file
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.caches import cache_grid
@@ -128,6 +128,6 @@ def write_handouts(path: Path, pages: Sequence[Handout]) -> None:
     """Writes a PDF with a page per handout, whole or not at all; ValueError if it cannot be written."""
     # No date: the same figures give the same file.
     about = {"Title": "Handouts: speculative decoding", "Creator": "minispec", "CreationDate": None}
-    with replaced(path) as waiting, PdfPages(waiting, metadata=about) as pdf:
+    with replace_file(path) as waiting, PdfPages(waiting, metadata=about) as pdf:
         for handout in pages:
             pdf.savefig(sheet_of(handout), dpi=INK)

@@ -21,7 +21,7 @@ from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.bench.measurements import FOLDER
 from minispec.io.checkpoint import Pair, load_pair
-from minispec.io.files import write_whole
+from minispec.io.files import write_text_file
 
 K = 4
 PROMPTS = 10
@@ -56,4 +56,4 @@ def record_positions() -> None:
     """Records p and q of the shipped pair for the atlas."""
     lines = ",\n".join(json.dumps(draft) for draft in drafts(load_pair()))
     about = f'"format": 1, "kind": "positions", "pair": "stories", "temperature": 1, "kept": {KEPT}'
-    write_whole(FOLDER / "positions.json", f'{{{about}, "drafts": [\n{lines}\n]}}\n')
+    write_text_file(FOLDER / "positions.json", f'{{{about}, "drafts": [\n{lines}\n]}}\n')

@@ -17,7 +17,7 @@ import typer
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.exercises.semester import semester
-from minispec.io.files import CannotWrite, printable_line, replaced, write_whole
+from minispec.io.files import CannotWrite, printable_line, replace_file, write_text_file
 
 TEST = Template('''\
 """The exercise "$key", as a test for otter-grader."""
@@ -75,7 +75,7 @@ def export(
         (folder / "tests").mkdir()
     except OSError as error:
         raise CannotWrite(folder, error) from error
-    with replaced(folder / "autograder.zip") as path, ZipFile(path, "w") as archive:
+    with replace_file(folder / "autograder.zip") as path, ZipFile(path, "w") as archive:
         archive.writestr("otter_config.json", json.dumps(CONFIG))
         for exercise in selected:
             words = {
@@ -85,10 +85,10 @@ def export(
                 "checker": checker,
             }
             test = TEST.substitute(words)
-            write_whole(folder / f"tests/{exercise.key}.py", test)
+            write_text_file(folder / f"tests/{exercise.key}.py", test)
             archive.writestr(f"tests/{exercise.key}.py", test)
     if forms:
-        write_whole(folder / "stubs.ipynb", forms.notebook())
+        write_text_file(folder / "stubs.ipynb", forms.notebook())
     points = sum(exercise.difficulty for exercise in selected)
     print(f"{folder}: {', '.join(exercise.key for exercise in selected)} ({points} points)")
 

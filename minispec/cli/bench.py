@@ -14,7 +14,7 @@ from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.run import NAMES, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
 from minispec.io.checkpoint import Pair
-from minispec.io.files import check_writable, printable_line, read_text, shown_path
+from minispec.io.files import check_writable, format_path, printable_line, read_text
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import AUTO
 
@@ -93,12 +93,12 @@ def read_prompts(path: Path, tokenizer: Tokenizer) -> list[list[int]]:
     try:
         texts = [part.strip() for part in re.split(r"\n\s*\n", read_text(path)) if part.strip()]
     except (OSError, ValueError) as error:
-        raise ValueError(f"{shown_path(path)} cannot be read as prompts: {error}") from error
+        raise ValueError(f"{format_path(path)} cannot be read as prompts: {error}") from error
     rows = tokenizer.encode_batch(texts)
     for number, row in enumerate(rows, start=1):
         if len(row) < PROMPT_TOKENS:
             raise ValueError(
-                f"{shown_path(path)}: text {number} of {len(rows)} has {len(row)} tokens; the bench needs "
+                f"{format_path(path)}: text {number} of {len(rows)} has {len(row)} tokens; the bench needs "
                 f"texts of at least {PROMPT_TOKENS}, with blank lines between them"
             )
     return [row[:PROMPT_TOKENS] for row in rows]

@@ -15,7 +15,7 @@ from minispec.cli.train import train_and_publish
 from minispec.core.batch import Request, checked_prompt
 from minispec.drafters.registry import MODEL
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
-from minispec.io.files import check_writable, printable_line, write_whole
+from minispec.io.files import check_writable, printable_line, write_text_file
 from minispec.io.walkthrough import VERIFIERS, K, record_pair
 from minispec.native.backend import AUTO, Backend, on_backend
 from minispec.native.drafters import backend_for
@@ -80,7 +80,7 @@ def demo(
         documents.append(decode(*pairs[1]))
     if html is not None:
         fixed = K if k == AUTO else most  # a page is the same on every machine
-        write_whole(html, walk_page(pairs, k=fixed, max_new_tokens=max_new_tokens, seed=seed))
+        write_text_file(html, walk_page(pairs, k=fixed, max_new_tokens=max_new_tokens, seed=seed))
         console.print(
             f"\nTo walk through it with K = {fixed}, open {printable_line(str(html))} in a browser."
         )

@@ -20,7 +20,7 @@ from rich.console import Console
 from minispec import __version__
 from minispec.cli import options
 from minispec.evidence.bench.machine import processor
-from minispec.io.checkpoint import OTHERS, SHIPPED, cache_folder, known_pairs, load_pair
+from minispec.io.checkpoint import RESERVED_NAMES, SHIPPED, cache_folder, known_pairs, load_pair
 from minispec.io.files import printable_line
 from minispec.native.library import FLAGS, SOURCE, find_compiler, find_library
 
@@ -141,7 +141,9 @@ def native() -> Iterator[Fact]:
 def pairs() -> Iterator[Fact]:
     """Every pair that can be named, and every other folder among them: its size, and whether it loads."""
     cached = cache_folder().iterdir() if cache_folder().is_dir() else ()
-    folders = {entry.name for entry in cached if entry.is_dir() and not entry.name.startswith(".")} - OTHERS
+    folders = {
+        entry.name for entry in cached if entry.is_dir() and not entry.name.startswith(".")
+    } - RESERVED_NAMES
     for name in sorted(known_pairs() | folders | {"stories"}):
         is_cached = name in folders
         folder = (cache_folder() if is_cached else SHIPPED) / name

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from minispec.cli import options
-from minispec.io.files import write_whole
+from minispec.io.files import write_text_file
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
@@ -69,7 +69,7 @@ def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[s
                 fate = "there already" if unchanged else "kept"
             else:
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(copy, text)
+                write_text_file(copy, text)
             fates[fate].append(name)
     except OSError as error:
         raise ValueError(f"cannot copy notebooks to {folder}: {error.strerror or error}") from error

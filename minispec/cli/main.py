@@ -23,7 +23,7 @@ from minispec.cli.lab import lab
 from minispec.cli.prove import prove_command
 from minispec.cli.train import train
 from minispec.cli.zoo import zoo_command
-from minispec.io.files import printable_line, shortened
+from minispec.io.files import printable_line, shorten
 
 STOPPED = 130  # the exit status after Ctrl-C
 MOST_CHARACTERS = 1000  # of an error's line: what a person typed may be in it
@@ -98,5 +98,5 @@ def run(arguments: list[str] | None = None) -> int:
 def complain(message: str, status: int = 2) -> int:
     """Prints one line to standard error, in which nothing controls the terminal, and returns a status."""
     line = printable_line(" ".join(message.split()))
-    print(f"minispec: {shortened(line, MOST_CHARACTERS)}", file=sys.stderr)
+    print(f"minispec: {shorten(line, MOST_CHARACTERS)}", file=sys.stderr)
     return status

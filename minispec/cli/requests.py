@@ -9,7 +9,7 @@ from minispec.cli import options
 from minispec.core.batch import Request, checked_prompt, end_ids
 from minispec.core.records import Finish, Round
 from minispec.io.checkpoint import Pair
-from minispec.io.files import MOST_BYTES, read_text, shown, shown_path
+from minispec.io.files import MAX_BYTES, format_path, format_value, read_text
 from minispec.io.tokenizer import Tokenizer
 
 FIELDS = ("prompt", "max_new_tokens", "eos")
@@ -21,12 +21,12 @@ def read_lines(path: Path) -> list[str]:
     try:
         if path != Path("-"):
             return read_text(path).split("\n")
-        data = options.standard_input(MOST_BYTES)
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+        data = options.standard_input(MAX_BYTES)
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
         return data.decode("utf-8").split("\n")
     except (OSError, ValueError) as error:
-        raise ValueError(f"{shown_path(path)} cannot be read as requests: {error}") from error
+        raise ValueError(f"{format_path(path)} cannot be read as requests: {error}") from error
 
 
 def parse_requests(lines: Iterable[str], defaults: dict[str, Any], pair: Pair, context: int) -> list[Request]:
@@ -55,10 +55,10 @@ def fields_of(line: str) -> dict[str, Any]:
         reason = str(error).partition(": line ")[0]
         raise ValueError(f"it cannot be read as JSON: {reason}") from error
     if not isinstance(fields, dict):
-        raise ValueError(f"it must be a JSON object, not {shown(fields)}")
+        raise ValueError(f"it must be a JSON object, not {format_value(fields)}")
     for name in fields:
         if name not in FIELDS:
-            raise ValueError(f"{shown(name)} is unknown; a request has {', '.join(FIELDS)}")
+            raise ValueError(f"{format_value(name)} is unknown; a request has {', '.join(FIELDS)}")
     return fields
 
 
@@ -78,12 +78,12 @@ def request_of(fields: Mapping[str, Any], prompt_id: int, pair: Pair, context: i
     cap = fields["max_new_tokens"]
     eos = fields["eos"]
     if not isinstance(prompt, str):
-        raise ValueError(f"prompt must be a text, not {shown(prompt)}")
+        raise ValueError(f"prompt must be a text, not {format_value(prompt)}")
     prompt.encode("utf-8")  # half a character is no text
     if type(cap) is not int or cap < 0:
-        raise ValueError(f"max_new_tokens must be an integer of at least 0, not {shown(cap)}")
+        raise ValueError(f"max_new_tokens must be an integer of at least 0, not {format_value(cap)}")
     if not isinstance(eos, bool | list):
-        raise ValueError(f"eos must be true, false or a list of token ids, not {shown(eos)}")
+        raise ValueError(f"eos must be true, false or a list of token ids, not {format_value(eos)}")
     if isinstance(eos, bool):
         eos = [pair.tokenizer.end_of_text] * eos
     vocab_size = pair.target.vocab_size

@@ -12,8 +12,8 @@ from rich.console import Console
 from minispec.cli import options
 from minispec.cli.train_heads import line_of, train_drafter, training_bars
 from minispec.evidence.bench.measure import measure_acceptance
-from minispec.io.checkpoint import Pair, cache_folder, check_place
-from minispec.io.files import CannotWrite, check_pair_folder, check_writable, printable_line, shown_path
+from minispec.io.checkpoint import Pair, cache_folder, check_pair_name
+from minispec.io.files import CannotWrite, check_pair_folder, check_writable, format_path, printable_line
 from minispec.show.text import losses_table
 from minispec.train.corpus import NAMES
 from minispec.train.heads import RECIPES
@@ -62,9 +62,9 @@ def train(
     # What can be refused is refused now, not after the training.
     options.check_device(device)
     folder = out or cache_folder() / recipe.name
-    check_place(folder)
+    check_pair_name(folder)
     if not recipe.name.isprintable():
-        raise ValueError(f"{shown_path(Path(recipe.name))} is no name for a pair: rename the text's file")
+        raise ValueError(f"{format_path(Path(recipe.name))} is no name for a pair: rename the text's file")
     check_pair_folder(folder)
     check_runs(cache_folder() / "runs")
     chosen |= {"seed": seed, "scale": scale if scale != 1 else None}

@@ -27,10 +27,10 @@ from torch import Tensor, nn
 
 from minispec.core.model import GPT
 from minispec.io.files import (
-    names_aside,
+    format_value,
+    interrupted_names,
     read_json,
-    shown,
-    whole_folder,
+    readable_folder,
     write_json,
     write_tensors,
 )
@@ -38,24 +38,24 @@ from minispec.io.llama import INDEX, WEIGHTS, config_from_json, config_to_json, 
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
-OTHERS = frozenset({"native", "runs", "drafters", "drafts"})  # folders of the cache that are no pairs
-# Training a preset, on two cores.
-MINUTES = {"quick": "1 to 2", "stories": "15 to 40", "english": "5 to 15", "python": "5 to 15"}
+RESERVED_NAMES = frozenset({"native", "runs", "drafters", "drafts"})  # folders of the cache that are no pairs
+# How long the training of a preset takes, on two cores.
+TRAINING_MINUTES = {"quick": "1 to 2", "stories": "15 to 40", "english": "5 to 15", "python": "5 to 15"}
 
 
 @dataclass(frozen=True)
 class Pair:
     """A target and a draft that share a tokenizer."""
 
-    target: GPT  #: the model whose text we want
-    draft: GPT  #: the small one that guesses
+    target: GPT  #: the model whose distributions the text follows
+    draft: GPT  #: the small model that drafts
     tokenizer: Tokenizer  #: of both
-    folder: Path  #: where they were read from
+    folder: Path  #: the folder that they were read from
     info: Mapping[str, Any] = field(default_factory=dict)  #: what `pair.json` says: corpus, losses, …
 
     @property
     def name(self) -> str:
-        """What the pair is called."""
+        """The pair's name: that in `pair.json`, or the folder's."""
         return str(self.info.get("name", self.folder.name))
 
     @property
@@ -71,42 +71,48 @@ def cache_folder() -> Path:
 
 
 def find_pair(name: str | Path) -> Path:
-    """Returns a pair's folder, given that or its name; if there is none, a ValueError says what there is."""
+    """Returns the folder of a pair, given the folder or the pair's name; ValueError if there is none."""
     for folder in (Path(name), cache_folder() / str(name), SHIPPED / str(name)):
         with suppress(OSError, ValueError):  # a name that no file can have
-            folder = whole_folder(folder)
+            folder = readable_folder(folder)
             if (folder / "pair.json").is_file():
                 return folder
     advice = "Train one with: minispec train"
-    if str(name) in MINUTES:
-        advice = f"Train it with: minispec train --preset {name} ({MINUTES[str(name)]} min on two cores)"
+    if str(name) in TRAINING_MINUTES:
+        advice = (
+            f"Train it with: minispec train --preset {name} ({TRAINING_MINUTES[str(name)]} min on two cores)"
+        )
     names = ", ".join(sorted(known_pairs())) or "none yet"
-    raise ValueError(f"there is no pair called {shown(str(name), most=200)}; there is {names}. {advice}")
+    raise ValueError(
+        f"there is no pair called {format_value(str(name), max_length=200)}; there is {names}. {advice}"
+    )
 
 
-def check_place(folder: Path) -> None:
-    """Raises ValueError if a pair here could not be named, or would be found where another is asked for."""
-    place = Path(os.path.realpath(folder))
-    name = place.name
-    is_cached = place.parent == Path(os.path.realpath(cache_folder()))
-    give = "give the pair another folder with --out"
+def check_pair_name(folder: Path) -> None:
+    """Raises ValueError if a pair in this folder could not be found by its name, or would hide another."""
+    resolved = Path(os.path.realpath(folder))
+    name = resolved.name
+    is_cached = resolved.parent == Path(os.path.realpath(cache_folder()))
+    advice = "give the pair another folder with --out"
     if is_cached and (not name.isprintable() or name.startswith(".") or not name.strip()):
         raise ValueError(
-            f"{shown(name)} is no name for a pair: a name can be printed, and begins with no dot"
+            f"{format_value(name)} is no name for a pair: a name can be printed, and begins with no dot"
         )
-    if (is_cached or place.parent == Path.cwd()) and (SHIPPED / name / "pair.json").is_file():
+    if (is_cached or resolved.parent == Path.cwd()) and (SHIPPED / name / "pair.json").is_file():
         raise ValueError(
-            f"a pair named {name} comes with the package, and here this one would hide it: {give}"
+            f"a pair named {name} comes with the package, and here this one would hide it: {advice}"
         )
-    if is_cached and name in OTHERS:
-        raise ValueError(f"{name} is no name for a pair: the cache has other files in a folder of it; {give}")
+    if is_cached and name in RESERVED_NAMES:
+        raise ValueError(
+            f"{name} is no name for a pair: the cache has other files in a folder of it; {advice}"
+        )
 
 
 def known_pairs() -> set[str]:
     """Returns the names of all pairs that can be loaded without a path."""
-    roots = [root for root in (cache_folder(), SHIPPED) if root.is_dir()]
+    roots = (cache_folder(), SHIPPED)
     names = {entry.parent.name for root in roots for entry in root.glob("*/pair.json")}
-    names |= {name for root in roots for name in names_aside(root)}
+    names |= {name for root in roots for name in interrupted_names(root)}
     return {name for name in names if not name.startswith(".")}  # what a crash has left half-written
 
 
@@ -134,48 +140,50 @@ def load_pair(
     """
     folder = find_pair(name)
     info = read_json(folder / "pair.json")
-    models = info.get("models", {})
-    if not (isinstance(models, dict) and all(isinstance(name, dict) for name in models.values())):
+    descriptions = info.get("models", {})
+    if not isinstance(descriptions, dict) or not all(isinstance(d, dict) for d in descriptions.values()):
         raise ValueError(f"{folder}/pair.json: models should hold an object for each model")
     path = folder / "tokenizer.json"
     if "tokenizer_sha256" in info:
-        compare(path, json_hash(read_json(path)), info["tokenizer_sha256"])
+        check_hash(path, json_hash(read_json(path)), info["tokenizer_sha256"])
     tokenizer = load_tokenizer(path)
-    target, small = (
-        load_model(folder / name, device=device, dtype=dtype, described=models.get(name, {}))
-        for name in ("target", draft)
+    target, draft_model = (
+        load_model(
+            folder / model_folder, device=device, dtype=dtype, description=descriptions.get(model_folder, {})
+        )
+        for model_folder in ("target", draft)
     )
-    pair = Pair(target, small, tokenizer, folder, info)
+    pair = Pair(target, draft_model, tokenizer, folder, info)
     check_pair(pair, str(folder))
     return pair
 
 
-def check_pair(pair: Pair, path: str) -> None:
+def check_pair(pair: Pair, location: str) -> None:
     """Raises ValueError if the parts of a pair do not fit each other, or `pair.json` says what cannot be."""
     info = pair.info
-    size = pair.target.vocab_size
+    vocab_size = pair.target.vocab_size
     prompts = info.get("prompts", [])
     name = info.get("name", "")
     are_lists = isinstance(prompts, list) and all(isinstance(prompt, list) for prompt in prompts)
     tokens = [token for prompt in prompts for token in prompt] if are_lists else []
     faults = {
         f": draft and target must share one vocabulary: the draft has {pair.draft.vocab_size} tokens, "
-        f"the target {size}": pair.draft.vocab_size != size,
-        f": the tokenizer has {pair.tokenizer.vocab_size} tokens, the models {size}": (
-            pair.tokenizer.vocab_size != size
+        f"the target {vocab_size}": pair.draft.vocab_size != vocab_size,
+        f": the tokenizer has {pair.tokenizer.vocab_size} tokens, the models {vocab_size}": (
+            pair.tokenizer.vocab_size != vocab_size
         ),
         "/pair.json: name should be a text that can be printed": (
             not isinstance(name, str) or not name.isprintable()
         ),
         "/pair.json: prompts should be a list of lists of token ids": not are_lists,
-        f"/pair.json: prompts should hold token ids from 0 to {size - 1}": (
-            not all(type(token) is int and 0 <= token < size for token in tokens)
+        f"/pair.json: prompts should hold token ids from 0 to {vocab_size - 1}": (
+            not all(type(token) is int and 0 <= token < vocab_size for token in tokens)
         ),
         "/pair.json: walkthrough should be a text": not isinstance(info.get("walkthrough"), str | None),
     }
-    for fault, is_so in faults.items():
-        if is_so:
-            raise ValueError(f"{path}{fault}")
+    for fault, is_present in faults.items():
+        if is_present:
+            raise ValueError(f"{location}{fault}")
 
 
 def load_model(
@@ -183,7 +191,7 @@ def load_model(
     *,
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
-    described: Mapping[str, Any] | None = None,
+    description: Mapping[str, Any] | None = None,
 ) -> GPT:
     """Loads one model.
 
@@ -191,47 +199,46 @@ def load_model(
         folder: holds `config.json` and `model.safetensors`, or the files that an index names.
         device: where to put it.
         dtype: of its weights in memory.
-        described: what `pair.json` says of it. Hashes that are there are compared: `sha256`, of the weights
+        description: what `pair.json` says of it. Hashes that are there are compared: `sha256`, of the weights
             as they are stored, and `config_sha256`.
 
     Raises:
         ValueError: if a file is missing, damaged, of another architecture, or not the one described.
     """
     folder = Path(folder)
-    described = described or {}
+    description = description or {}
     data = read_json(folder / "config.json")
     config = config_from_json(data, folder)
-    if "config_sha256" in described:
-        compare(folder / "config.json", json_hash(data), described["config_sha256"])
+    if "config_sha256" in description:
+        check_hash(folder / "config.json", json_hash(data), description["config_sha256"])
     weights = stored_weights(folder, config.tied)
     path = folder / WEIGHTS if (folder / WEIGHTS).exists() else folder / INDEX
     with torch.device("meta"):
         model = GPT(config)
-    mismatched = mismatch(model, weights)
-    if mismatched:
-        raise ValueError(f"{path} does not fit its config.json: {mismatched}")
-    if "sha256" in described:
+    if mismatch := describe_mismatch(model, weights):
+        raise ValueError(f"{path} does not fit its config.json: {mismatch}")
+    if "sha256" in description:
         types = ", ".join(sorted({str(weight.dtype) for weight in weights.values()}))
-        # The hash is of names and bits, and so it says nothing without the type that `save_model` writes.
-        digest = tensors_hash(weights) if types == str(torch.bfloat16) else f"another type, {types}"
-        compare(path, digest, described["sha256"])
-    model.load_state_dict({n: w.to(device, dtype) for n, w in weights.items()}, assign=True)
+        # Equal bits of another type are other weights: the type must be the one that `save_model` writes.
+        actual_hash = tensors_hash(weights) if types == str(torch.bfloat16) else f"another type, {types}"
+        check_hash(path, actual_hash, description["sha256"])
+    model.load_state_dict({name: weight.to(device, dtype) for name, weight in weights.items()}, assign=True)
     if config.tied:
         model.lm_head.weight = model.embed_tokens.weight
     return model.requires_grad_(False).eval()
 
 
-def mismatch(model: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
-    """Says in a few words how weights, [out, in] each, differ from what a model needs; None if they fit."""
-    needed = {name: tuple(p.shape) for name, p in model.state_dict().items()}
-    if missing := sorted(needed.keys() - weights.keys()):
+def describe_mismatch(model: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
+    """Returns how weights, [out, in] each, differ from those of a model, in a few words; None if they fit."""
+    expected = {name: tuple(p.shape) for name, p in model.state_dict().items()}
+    if missing := sorted(expected.keys() - weights.keys()):
         return f"{len(missing)} weights are missing, such as {missing[0]}"
-    if foreign := sorted(weights.keys() - needed.keys()):
-        return f"{len(foreign)} weights are unknown, such as {foreign[0]}"
-    for name, shape in needed.items():
-        have = tuple(weights[name].shape)
-        if have != shape:
-            return f"{name} is {list(have)} and should be {list(shape)}"
+    if unknown := sorted(weights.keys() - expected.keys()):
+        return f"{len(unknown)} weights are unknown, such as {unknown[0]}"
+    for name, shape in expected.items():
+        actual_shape = tuple(weights[name].shape)
+        if actual_shape != shape:
+            return f"{name} is {list(actual_shape)} and should be {list(shape)}"
     return None
 
 
@@ -243,7 +250,7 @@ def save_model(model: GPT, folder: str | Path, dtype: torch.dtype = torch.bfloat
     """
     folder = Path(folder)
     weights = {
-        name if name.startswith("lm_head") else f"model.{name}": weight.to("cpu", dtype).contiguous()
+        name if name.startswith("lm_head") else f"model.{name}": weight.to(dtype)
         for name, weight in model.state_dict().items()
         if not (model.config.tied and name == "lm_head.weight")
     }
@@ -266,18 +273,18 @@ def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
 
 
 def json_hash(data: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 of what a JSON file says.
+    """Returns the SHA-256 of the data of a JSON file, as hexadecimal digits.
 
-    Not of its bytes: line ends, blanks and the order of fields change where git or an editor writes it anew.
+    The bytes of the file do not count: git or an editor may change line ends, blanks and the order of fields.
     """
-    plain = json.dumps(data, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(plain.encode()).hexdigest()
+    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def compare(path: Path, digest: str, expected: object) -> None:
-    """Raises ValueError if what was found, a hash, is not what `pair.json` says of a file."""
-    if digest != expected:
+def check_hash(path: Path, actual: str, expected: object) -> None:
+    """Raises ValueError if the hash of a file is not the one in `pair.json`."""
+    if actual != expected:
         raise ValueError(
-            f"{path} is not the file that pair.json describes: found {digest[:28]}, described "
-            f"{shown(expected)[1:29]}; restore it, or train the pair again"
+            f"{path} is not the file that pair.json describes: found {actual[:28]}, described "
+            f"{format_value(expected)[1:29]}; restore it, or train the pair again"
         )

@@ -1,6 +1,6 @@
 """Files, and the folder of a pair, that are there whole or not at all.
 
-All that the package writes goes through `replaced`, or for a folder through `replacing`.
+All that the package writes goes through `replace_file`, or for a folder through `replace_folder`.
 """
 
 import glob
@@ -18,26 +18,26 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-MOST_BYTES = 2**28  # of a file that is read as text; the largest tokenizers have a tenth of it
-BEFORE = "before"  # what a folder that is being replaced is called meanwhile
+MAX_BYTES = 2**28  # of a file that is read as text; the largest tokenizers have a tenth of it
+PREVIOUS = "before"  # the name of the previous folder while it is being replaced
 
 
 class CannotWrite(ValueError):
-    """A file or a folder that cannot be written: which, and why."""
+    """The error for a file or a folder that cannot be written."""
 
-    why: str  #: without the path
+    reason: str  #: why, without the path
 
-    def __init__(self, path: Path, why: object) -> None:
-        if isinstance(why, CannotWrite):
-            self.why = why.why
+    def __init__(self, path: Path, reason: object) -> None:
+        if isinstance(reason, CannotWrite):
+            self.reason = reason.reason
         else:
-            self.why = str(why.strerror or why) if isinstance(why, OSError) else str(why)
-        super().__init__(f"cannot write {shown_path(path)}: {self.why}")
+            self.reason = str(reason.strerror or reason) if isinstance(reason, OSError) else str(reason)
+        super().__init__(f"cannot write {format_path(path)}: {self.reason}")
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[Path]:
-    """Gives the path of a new file, which replaces what is at `path` when all went well.
+def replace_file(path: Path) -> Iterator[Path]:
+    """Yields the path of a new file, which replaces the file at `path` if the block raises no error.
 
     The new file lies in a temporary folder of its own beside `path`, so no other process writes to it, and an
     error or Ctrl-C leaves the old file. A link is followed. A device or a pipe cannot be replaced: what the
@@ -46,25 +46,27 @@ def replaced(path: Path) -> Iterator[Path]:
     Raises:
         ValueError: if it cannot be written; what was there is unchanged.
     """
-    place, through = destination(path)
+    destination_path, is_stream = destination(path)
     try:
-        folder = gettempdir() if through else place.parent
-        with TemporaryDirectory(prefix=".", suffix=".part", dir=folder, ignore_cleanup_errors=True) as aside:
-            new = Path(aside) / "new"
-            yield new
-            if through:
-                with new.open("rb") as source, place.open("wb") as sink:
+        folder = gettempdir() if is_stream else destination_path.parent
+        with TemporaryDirectory(
+            prefix=".", suffix=".part", dir=folder, ignore_cleanup_errors=True
+        ) as temporary:
+            new_file = Path(temporary) / "new"
+            yield new_file
+            if is_stream:
+                with new_file.open("rb") as source, destination_path.open("wb") as sink:
                     shutil.copyfileobj(source, sink)
             else:
-                if place.exists():
-                    shutil.copymode(place, new)
-                os.replace(new, place)
+                if destination_path.exists():
+                    shutil.copymode(destination_path, new_file)
+                os.replace(new_file, destination_path)
     except OSError as error:
         raise CannotWrite(path, error) from error
 
 
 def destination(path: Path) -> tuple[Path, bool]:
-    """Returns what a path leads to, links followed, and whether that is a device or a pipe.
+    """Returns the path with links followed, and whether it is a device or a pipe.
 
     Raises:
         ValueError: if no file can be written there.
@@ -72,10 +74,10 @@ def destination(path: Path) -> tuple[Path, bool]:
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        place = Path(os.path.realpath(path))
-        if not place.parent.is_dir():
-            raise CannotWrite(path, f"there is no folder {shown_path(place.parent)}") from None
-        return place, False
+        resolved = Path(os.path.realpath(path))
+        if not resolved.parent.is_dir():
+            raise CannotWrite(path, f"there is no folder {format_path(resolved.parent)}") from None
+        return resolved, False
     except (OSError, ValueError) as error:
         raise CannotWrite(path, error) from error
     if stat.S_ISDIR(status.st_mode):
@@ -84,23 +86,23 @@ def destination(path: Path) -> tuple[Path, bool]:
         return path, True  # unresolved: the pipe behind /dev/stdout has no path
     if not stat.S_ISREG(status.st_mode):
         raise CannotWrite(path, "it is no file, no pipe and no terminal")
-    for stream in (1, 2):
+    for descriptor in (1, 2):
         with suppress(OSError):  # closed
-            if os.path.samestat(os.fstat(stream), status):
+            if os.path.samestat(os.fstat(descriptor), status):
                 raise CannotWrite(path, "standard output or error goes there; choose another file")
     return Path(os.path.realpath(path)), False
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_text_file(path: Path, text: str) -> None:
     """Writes a text as UTF-8, whole or not at all; ValueError if it cannot be written."""
     encoded = text.encode("utf-8")
-    with replaced(path) as new:
+    with replace_file(path) as new:
         new.write_bytes(encoded)
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Writes an object as a JSON file, UTF-8 and indented, whole or not at all; ValueError if it cannot."""
-    write_whole(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    write_text_file(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
@@ -108,28 +110,28 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A tied head and its embedding share memory; in the file each stands by itself.
-        contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        with replaced(path) as new:
-            save_file(contiguous, new, metadata=metadata)
+        copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        with replace_file(path) as new:
+            save_file(copies, new, metadata=metadata)
     except (OSError, SafetensorError) as error:
         raise CannotWrite(path, error) from error
 
 
 def check_writable(path: Path) -> None:
     """Raises ValueError if no file can be written at a path: worth checking before long work."""
-    place, through = destination(path)
+    destination_path, is_stream = destination(path)
     try:
-        if not through:
-            TemporaryDirectory(prefix=".", suffix=".part", dir=place.parent).cleanup()
-        elif not os.access(place, os.W_OK):
+        if not is_stream:
+            TemporaryDirectory(prefix=".", suffix=".part", dir=destination_path.parent).cleanup()
+        elif not os.access(destination_path, os.W_OK):
             raise PermissionError("it cannot be written to")
     except OSError as error:
         raise CannotWrite(path, error) from error
 
 
 @contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
-    """Gives an empty temporary folder that replaces `folder`, which may not exist yet, when all went well.
+def replace_folder(folder: Path) -> Iterator[Path]:
+    """Yields an empty temporary folder, which replaces `folder` if the block raises no error.
 
     No call replaces a folder at once on every system, so there are two renames: the old folder goes aside,
     the new one comes. A process that is killed between them leaves the old one aside, whole, and there
@@ -141,93 +143,84 @@ def replacing(folder: Path) -> Iterator[Path]:
     """
     check_pair_folder(folder)
     try:
-        place = Path(os.path.realpath(folder))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        settle(place)
-        temporary = Path(mkdtemp(prefix=f".{place.name}-", dir=place.parent))
-        new = temporary / "new"
-        before = temporary / BEFORE
+        resolved = Path(os.path.realpath(folder))
+        resolved.parent.mkdir(parents=True, exist_ok=True)
+        finish_interrupted(resolved)
+        temporary = Path(mkdtemp(prefix=f".{resolved.name}-", dir=resolved.parent))
+        new_folder = temporary / "new"
+        previous = temporary / PREVIOUS
         try:
-            new.mkdir()
-            yield new
-            if place.exists():
-                place.rename(before)
-            new.rename(place)
+            new_folder.mkdir()
+            yield new_folder
+            if resolved.exists():
+                resolved.rename(previous)
+            new_folder.rename(resolved)
         finally:
-            if before.exists() and not place.exists():
-                before.rename(place)
-            remove(temporary)
+            if previous.exists() and not resolved.exists():
+                previous.rename(resolved)
+            remove_temporary(temporary)
     except (OSError, CannotWrite) as error:
-        why = CannotWrite(folder, error).why
-        raise CannotWrite(folder, f"{why}; what was there before is unchanged") from error
+        reason = CannotWrite(folder, error).reason
+        raise CannotWrite(folder, f"{reason}; what was there before is unchanged") from error
 
 
-def settle(place: Path) -> None:
-    """Ends what a killed process has left of replacing a folder: the old one comes back, or its rest goes.
+def finish_interrupted(folder: Path) -> None:
+    """Finishes the replacements that killed processes left: brings the previous folder back, or removes it.
 
     New folders that are not whole stay: the processes that write them may be alive.
     """
-    for before in set_aside(place):
-        if not place.exists():
-            before.rename(place)
-        remove(before.parent)
+    for previous in previous_folders(folder):
+        if not folder.exists():
+            previous.rename(folder)
+        remove_temporary(previous.parent)
 
 
-def remove(folder: Path) -> None:
-    """Removes a temporary folder; whatever ends this half-way, a half-removed folder is never read."""
-    before = folder / BEFORE
+def remove_temporary(temporary: Path) -> None:
+    """Removes a temporary folder. It is renamed first, so that a half-removed folder is never read."""
+    previous = temporary / PREVIOUS
     with suppress(OSError):  # it is not there, as a rule
-        before.rename(folder / "removed")
-    shutil.rmtree(folder, ignore_errors=True)
+        previous.rename(temporary / "removed")
+    shutil.rmtree(temporary, ignore_errors=True)
 
 
-def set_aside(place: Path) -> list[Path]:
-    """Returns the old folders that processes have put aside to replace a folder, the latest first."""
-    leftovers = place.parent.glob(f".{glob.escape(place.name)}-*/{BEFORE}")
-    return sorted(leftovers, key=lambda path: path.stat().st_ctime_ns, reverse=True)
+def previous_folders(folder: Path) -> list[Path]:
+    """Returns the previous versions of a folder that is being replaced, the latest first."""
+    folders = folder.parent.glob(f".{glob.escape(folder.name)}-*/{PREVIOUS}")
+    return sorted(folders, key=lambda path: path.stat().st_ctime_ns, reverse=True)
 
 
-def names_aside(root: Path) -> set[str]:
-    """Returns the names of all folders in a folder that are aside while they are replaced."""
-    return {path.parent.name[1:].rpartition("-")[0] for path in root.glob(f".*-*/{BEFORE}")}
+def interrupted_names(root: Path) -> set[str]:
+    """Returns the names of the folders in `root` that are being replaced."""
+    return {path.parent.name[1:].rpartition("-")[0] for path in root.glob(f".*-*/{PREVIOUS}")}
 
 
-def whole_folder(folder: Path) -> Path:
-    """Returns where to read a folder that `replacing` writes: itself or, if it is missing, what it was."""
-    place = Path(os.path.realpath(folder))
-    if not place.exists():
-        for before in set_aside(place):
-            return before
-    return folder
+def readable_folder(folder: Path) -> Path:
+    """Returns where to read a folder that `replace_folder` writes: the previous one while it is missing."""
+    resolved = Path(os.path.realpath(folder))
+    return folder if resolved.exists() else next(iter(previous_folders(resolved)), folder)
 
 
 def check_pair_folder(folder: Path) -> None:
-    """Raises ValueError if no pair can be written there, or something else than a pair is there.
+    """Raises ValueError if no pair can be written at `folder`, or if other files are in it.
 
-    A typo must not cost anybody's files, and what cannot be written should be known before a training. So a
-    folder beside it is made, and removed again.
+    This is checked before a training: a temporary folder is made in the nearest folder that exists.
     """
-    cannot = f"cannot write a pair to {shown_path(folder)}"
-    missing: list[Path] = []
+    message = f"cannot write a pair to {format_path(folder)}"
     try:
-        above = next((parent for parent in folder.absolute().parents if parent.exists()), folder.parent)
-        if above.exists() and not above.is_dir():
-            raise OSError(f"{shown_path(above)} is not a folder")
-        place = Path(os.path.realpath(folder))
-        if place.is_symlink():
+        resolved = Path(os.path.realpath(folder))
+        if resolved.is_symlink():
             raise OSError("the link leads to itself")
-        occupied = place.exists() and not (place / "pair.json").is_file() and any(place.iterdir())
-        missing = [path for path in place.parents if not path.exists()]
-        place.parent.mkdir(parents=True, exist_ok=True)
-        TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent).cleanup()
+        ancestor = next((parent for parent in resolved.parents if parent.exists()), resolved)
+        if not ancestor.is_dir():
+            raise OSError(f"{format_path(ancestor)} is not a folder")
+        has_other_files = (
+            resolved.exists() and not (resolved / "pair.json").is_file() and any(resolved.iterdir())
+        )
+        TemporaryDirectory(prefix=f".{resolved.name}-", dir=ancestor).cleanup()
     except (OSError, ValueError) as error:
-        raise ValueError(f"{cannot}: {CannotWrite(folder, error).why}") from error
-    finally:
-        for path in missing:
-            with suppress(OSError):  # it was not made, or another process uses it by now
-                path.rmdir()
-    if occupied:
-        raise ValueError(f"{cannot}: it holds other files; choose a new folder")
+        raise ValueError(f"{message}: {CannotWrite(folder, error).reason}") from error
+    if has_other_files:
+        raise ValueError(f"{message}: it holds other files; choose a new folder")
 
 
 def read_text(path: Path) -> str:
@@ -237,9 +230,9 @@ def read_text(path: Path) -> str:
     if path.exists() and not path.is_file():
         raise OSError("it is no file but a pipe or a device, which may never end")
     with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise OSError(f"it is larger than {MOST_BYTES // 2**20} MB")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise OSError(f"it is larger than {MAX_BYTES // 2**20} MB")
     return data.decode("utf-8")
 
 
@@ -254,22 +247,22 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def shown_path(path: Path) -> str:
-    """Returns what a message says of a path."""
-    return shortened(printable_line(str(path)), most=200)
+def format_path(path: Path) -> str:
+    """Returns a path as messages show it: on one line, shortened."""
+    return shorten(printable_line(str(path)), max_length=200)
 
 
 def printable_line(text: str) -> str:
-    """Returns a name or a message on one line; what could control a terminal is escaped."""
+    """Returns a text on one line; characters that could control a terminal are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def shown(value: object, most: int = 80) -> str:
-    """Returns what a message says of a value that somebody gave: of a long one, both ends."""
-    return shortened(repr(value), most)
+def format_value(value: object, max_length: int = 80) -> str:
+    """Returns a value as messages show it: its repr, shortened."""
+    return shorten(repr(value), max_length)
 
 
-def shortened(text: str, most: int) -> str:
-    """Returns a text, or both ends of a long one."""
-    half = most // 2
-    return text if len(text) <= most else f"{text[:half]} … {text[-half:]}"
+def shorten(text: str, max_length: int) -> str:
+    """Returns a text; of one longer than max_length, both ends."""
+    half = max_length // 2
+    return text if len(text) <= max_length else f"{text[:half]} … {text[-half:]}"

@@ -18,18 +18,18 @@ from minispec.drafters.eagle import FeatureLayer
 from minispec.drafters.exit import Exit
 from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelLayers
-from minispec.io.checkpoint import SHIPPED, Pair, cache_folder, mismatch, tensors_hash
-from minispec.io.files import shown, write_tensors
+from minispec.io.checkpoint import SHIPPED, Pair, cache_folder, describe_mismatch, tensors_hash
+from minispec.io.files import format_value, write_tensors
 from minispec.io.llama import check_types
 
-# How each is made for a target, given its one number: the exit's layer, how many heads, how many layers.
+# Makes the module of a kind for a target, given a number: the exit's layer, how many heads or layers.
 MAKERS: dict[str, Callable[[GPT, int], nn.Module]] = {
     "exit": lambda target, layers: Exit(target.config.width, layers, target.config.norm_eps),
     "medusa": lambda target, heads: Medusa(target.config.width, target.vocab_size, heads),
     "eagle": lambda target, layers: FeatureLayer(target.config, layers),
     "parallel": lambda target, layers: ParallelLayers(target.config, layers),
 }
-MOST_HEADS = 64  # layers or heads
+MAX_NUMBER = 64  # of layers or heads
 
 
 def heads_folder(pair: Pair) -> Path:
@@ -49,7 +49,7 @@ def save_heads(module: nn.Module, path: str | Path, info: Mapping[str, Any]) -> 
 
 
 def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
-    """Loads what a pair's target needs for a kind of drafter: `exit`, `medusa`, `eagle` or `parallel`.
+    """Loads the trained module of a drafter of a pair: `exit`, `medusa`, `eagle` or `parallel`.
 
     The pair's own file is used, or else the one that came with the package. Returns the module, of the
     target's type and on its device, and what its file says.
@@ -61,32 +61,32 @@ def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
     paths = [folder / name for folder in (heads_folder(pair), pair.folder / "drafters")]
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
-        advice = f"train it with: minispec train --drafter {kind} --pair {shown(pair.name)}"
+        advice = f"train it with: minispec train --drafter {kind} --pair {format_value(pair.name)}"
         raise ValueError(f"the pair {pair.name} has no {kind} drafter; {advice}")
     try:
         with safe_open(path, framework="pt") as file:
             info = json.loads((file.metadata() or {})["minispec"])
             weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         number = info["number"]
-        if info["kind"] != kind or type(number) is not int or not 1 <= number <= MOST_HEADS:
-            raise ValueError(f"it says kind {shown(info['kind'])}, number {shown(number)}")
-        made_for = info["target_sha256"]
+        if info["kind"] != kind or type(number) is not int or not 1 <= number <= MAX_NUMBER:
+            raise ValueError(f"it says kind {format_value(info['kind'])}, number {format_value(number)}")
+        target_sha256 = info["target_sha256"]
         check_types(weights)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as a drafter: {error}") from error
     module = MAKERS[kind](pair.target, number)
-    if mismatched := mismatch(module, weights):
-        raise ValueError(f"{path} was made for another target: {mismatched}")
-    if made_for != target_hash(pair):
+    if mismatch := describe_mismatch(module, weights):
+        raise ValueError(f"{path} was made for another target: {mismatch}")
+    if target_sha256 != target_hash(pair):
         raise ValueError(f"{path} was made for another target, of the same sizes; train it again")
-    module.load_state_dict({key: w.to(pair.target.device, pair.target.dtype) for key, w in weights.items()})
+    module.load_state_dict(weights)
     return module.to(pair.target.device, pair.target.dtype).requires_grad_(False).eval(), info
 
 
 def target_hash(pair: Pair) -> str:
     """Returns the SHA-256 of a pair's target in bfloat16, as its `pair.json` has it."""
-    recorded = pair.info.get("models", {}).get("target", {}).get("sha256")
-    if isinstance(recorded, str):
-        return recorded
-    plain = {name: w.to(torch.bfloat16) for name, w in pair.target.state_dict().items()}
-    return tensors_hash(plain)
+    stored_hash = pair.info.get("models", {}).get("target", {}).get("sha256")
+    if isinstance(stored_hash, str):
+        return stored_hash
+    weights = {name: weight.to(torch.bfloat16) for name, weight in pair.target.state_dict().items()}
+    return tensors_hash(weights)

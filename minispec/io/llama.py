@@ -14,17 +14,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from minispec.core.model import GPTConfig
-from minispec.io.files import read_json, shown
+from minispec.io.files import format_value, read_json
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # where weights are in several files: which one has which
-MOST_FILES = 1000
-TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # of weights that stand for themselves
-# What a checkpoint may say only if it says this: our model has nothing else.
+MAX_FILES = 1000
+# The types of weights that need no scales to be read.
+FLOAT_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+# Fields that may be missing, and the only value that our model supports.
 REQUIRED = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
-# Where transformers 4 and 5 describe how positions are turned.
+# The fields in which transformers 4 and 5 describe rotary positions.
 ROTARY = ("rope_scaling", "rope_parameters")
-# Fields of Hugging Face's config: their name in ours, their type, and the largest value that is read.
+PLAIN_ROTARY = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1}
+# Fields of Hugging Face's config: their name in `GPTConfig`, their type, and the largest value that is read.
 FIELDS: dict[str, tuple[str, type, float]] = {
     "vocab_size": ("vocab_size", int, 2**20),
     "num_hidden_layers": ("layers", int, 200),
@@ -37,11 +39,11 @@ FIELDS: dict[str, tuple[str, type, float]] = {
     "rope_theta": ("rope_theta", float, 1e9),
     "rms_norm_eps": ("norm_eps", float, 1.0),
 }
-MOST_HEAD_DIM = 2**14
+MAX_HEAD_DIM = 2**14
 
 
 def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
-    """Returns a config in Hugging Face's words."""
+    """Returns a config as the fields of Hugging Face's `config.json`."""
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -50,63 +52,65 @@ def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
         "mlp_bias": False,
         "head_dim": config.head_dim,
         "torch_dtype": str(dtype).removeprefix("torch."),
-        **{name: getattr(config, field) for name, (field, _, _) in FIELDS.items()},
+        **{name: getattr(config, config_field) for name, (config_field, _, _) in FIELDS.items()},
     }
 
 
 def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
-    """Reads Hugging Face's words; ValueError if it is no plain Llama, or a size is missing or impossible."""
+    """Reads the fields of `config.json`; ValueError if it is no plain Llama, or a size is impossible."""
     path = folder / "config.json"
     if data.get("model_type") != "llama":
-        raise ValueError(f"{path} describes {shown(data.get('model_type'))}; minispec reads 'llama'")
+        raise ValueError(f"{path} describes {format_value(data.get('model_type'))}; minispec reads 'llama'")
     for name, value in REQUIRED.items():
         if data.get(name, value) != value:
-            raise ValueError(f"{path} has {name} {shown(data[name])}; minispec reads {value!r} only")
-    data = with_theta(data, path)
-    for name, (_, kind, most) in FIELDS.items():
+            raise ValueError(f"{path} has {name} {format_value(data[name])}; minispec reads {value!r} only")
+    data = read_rotary(data, path)
+    for name, (_, kind, maximum) in FIELDS.items():
         if name not in data:
             raise ValueError(f"{path} lacks {name}")
-        check_field(path, name, data[name], kind, most)
-    size = data.get("head_dim")
-    if size is not None:
-        check_field(path, "head_dim", size, int, MOST_HEAD_DIM)
-        if size * data["num_attention_heads"] == data["hidden_size"]:
-            size = None  # as it would be if nothing were said
+        check_field(path, name, data[name], kind, maximum)
+    head_size = data.get("head_dim")
+    if head_size is not None:
+        check_field(path, "head_dim", head_size, int, MAX_HEAD_DIM)
+        if head_size * data["num_attention_heads"] == data["hidden_size"]:
+            head_size = None  # as it would be if nothing were said
     try:
-        sizes = {field: kind(data[name]) for name, (field, kind, _) in FIELDS.items()}
-        return GPTConfig(**sizes, head_size=size)
+        sizes = {config_field: kind(data[name]) for name, (config_field, kind, _) in FIELDS.items()}
+        return GPTConfig(**sizes, head_size=head_size)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def with_theta(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Returns a config's fields, with the base of the rotary frequencies where transformers 4 has it.
+def read_rotary(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Returns a config's fields, with `rope_theta` where transformers 4 has it.
 
     transformers 5 keeps it in `rope_parameters`. Raises ValueError if positions are turned in another way.
     """
     fields = dict(data)
     for name in ROTARY:
-        scaling = fields.pop(name, None)
-        if scaling is None:
+        rotary = fields.pop(name, None)
+        if rotary is None:
             continue
-        supported = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1, "rope_theta": ...}
-        if not isinstance(scaling, dict) or any(
-            supported.get(key) not in (value, ...) for key, value in scaling.items()
+        if not isinstance(rotary, dict) or any(
+            PLAIN_ROTARY.get(key) != value for key, value in rotary.items() if key != "rope_theta"
         ):
-            plain = {"rope_type": "default"}
-            raise ValueError(f"{path} has {name} {shown(scaling)}; minispec reads None or {plain} only")
-        if "rope_theta" in scaling:
-            fields["rope_theta"] = scaling["rope_theta"]
+            raise ValueError(
+                f"{path} has {name} {format_value(rotary)}; minispec reads None or "
+                "{'rope_type': 'default'} only"
+            )
+        fields |= {key: value for key, value in rotary.items() if key == "rope_theta"}
     return fields
 
 
-def check_field(path: Path, name: str, value: Any, kind: type, most: float) -> None:
+def check_field(path: Path, name: str, value: Any, field_type: type, maximum: float) -> None:
     """Raises ValueError if a value is not of a type, or out of bounds; an integer may stand for a number."""
-    kinds = (int, float) if kind is float else (kind,)
-    if type(value) not in kinds or not (kind is bool or 0 < value <= most):
-        type_names = {bool: "true or false", int: "an integer", float: "a number"}
-        bounds = "" if kind is bool else f" above 0 and at most {most:,}"
-        raise ValueError(f"{path} has {name} {shown(value)}; it should be {type_names[kind]}{bounds}")
+    accepted_types = (int, float) if field_type is float else (field_type,)
+    if type(value) not in accepted_types or not (field_type is bool or 0 < value <= maximum):
+        descriptions = {bool: "true or false", int: "an integer", float: "a number"}
+        bounds = "" if field_type is bool else f" above 0 and at most {maximum:,}"
+        raise ValueError(
+            f"{path} has {name} {format_value(value)}; it should be {descriptions[field_type]}{bounds}"
+        )
 
 
 def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
@@ -119,22 +123,25 @@ def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
         try:
             if path.exists() and not path.is_file():
                 raise OSError("it is no file")
-            tensors = load_file(path)
-            if repeated := sorted(stored.keys() & tensors.keys()):
-                name = shown(repeated[0])
-                raise ValueError(f"{name} stands in another file, too, and only one can be right")
-            check_types(tensors)
-            stored |= tensors
+            file_weights = load_file(path)
+            if duplicates := sorted(stored.keys() & file_weights.keys()):
+                raise ValueError(
+                    f"{format_value(duplicates[0])} stands in another file, too, and only one can be right"
+                )
+            check_types(file_weights)
+            stored |= file_weights
         except (OSError, SafetensorError, ValueError) as error:
             raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
     weights: dict[str, Tensor] = {}
     for name, weight in stored.items():
         if name.endswith("rotary_emb.inv_freq"):
             continue  # old checkpoints store the rotary frequencies, which follow from the config
-        short = name.removeprefix("model.")
-        if short in weights:
-            raise ValueError(f"{folder}: {short} is stored twice, with and without model. before its name")
-        weights[short] = weight
+        model_name = name.removeprefix("model.")
+        if model_name in weights:
+            raise ValueError(
+                f"{folder}: {model_name} is stored twice, with and without model. before its name"
+            )
+        weights[model_name] = weight
     if tied and "embed_tokens.weight" in weights:
         weights.setdefault("lm_head.weight", weights["embed_tokens.weight"])
     return weights
@@ -143,9 +150,9 @@ def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
 def check_types(weights: Mapping[str, Tensor]) -> None:
     """Raises ValueError if a weight, [...], is of a type that needs scales to be read: integers, 8 bits."""
     for name, weight in weights.items():
-        if weight.dtype not in TYPES:
-            supported = ", ".join(map(str, TYPES))
-            raise ValueError(f"{shown(name)} has type {weight.dtype}; minispec reads {supported}")
+        if weight.dtype not in FLOAT_TYPES:
+            supported = ", ".join(map(str, FLOAT_TYPES))
+            raise ValueError(f"{format_value(name)} has type {weight.dtype}; minispec reads {supported}")
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -154,10 +161,10 @@ def weight_files(folder: Path) -> list[Path]:
         return [folder / WEIGHTS]
     weight_map = read_json(folder / INDEX).get("weight_map")
     names = sorted({str(name) for name in weight_map.values()}) if isinstance(weight_map, dict) else []
-    plain = all(Path(name).name == name and name.endswith(".safetensors") for name in names)
-    if not 0 < len(names) <= MOST_FILES or not plain:
+    are_file_names = all(Path(name).name == name and name.endswith(".safetensors") for name in names)
+    if not 0 < len(names) <= MAX_FILES or not are_file_names:
         raise ValueError(
             f"{folder / INDEX}: weight_map should name files of this folder that end in .safetensors, "
-            f"{MOST_FILES:,} at most"
+            f"{MAX_FILES:,} at most"
         )
     return [folder / name for name in names]

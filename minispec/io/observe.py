@@ -1,7 +1,7 @@
 """Observing: a whole run of `speculate`, watched from outside.
 
 `observe` wraps the target, the drafter and the verifier that it hands to `speculate`, and looks at caches and
-the clock when they are called. `record` keeps what it saw as a `Trace`.
+the clock when they are called. `record` returns the whole run as a `Trace`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,16 +32,16 @@ def record(
     **settings: Any,
 ) -> Trace:
     """Runs `speculate`, with the same arguments, to its end and returns the whole trace."""
-    requests = checked(target, prompts, settings)
+    requests = as_requests(target, prompts, settings)
     rounds = tuple(observe(target, drafter, requests, **settings))
-    texts = tuple(tuple(request.prompt) for request in requests)
-    return Trace(texts, run_config(target, drafter, requests, settings), rounds)
+    prompt_tokens = tuple(tuple(request.prompt) for request in requests)
+    return Trace(prompt_tokens, run_config(target, drafter, requests, settings), rounds)
 
 
-def checked(
+def as_requests(
     target: LanguageModel, prompts: Sequence[Sequence[int] | Request], settings: Mapping[str, Any]
 ) -> list[Request]:
-    """Returns what `speculate` is called with as requests, each read once; ValueError for unusable ones."""
+    """Returns the prompts as requests, with the settings' cap and ends; ValueError for unusable ones."""
     cap, eos = settings.get("max_new_tokens"), settings.get("eos")
     return requests_of(prompts, cap, eos, target.vocab_size, target.max_length)
 
@@ -54,20 +54,20 @@ def observe(
     verifier: Verifier | Decide,
     **settings: Any,
 ) -> Iterator[ObservedRound]:
-    """Runs `speculate`, with the same arguments.
+    """Runs `speculate`, with the same arguments, and observes it.
 
     Yields:
-        The rounds of `speculate`, each with what can be seen of it from outside.
+        The rounds of `speculate`, each with its cache lengths and seconds.
     """
     clock = Clock()
-    watched = WatchedTarget(target, clock)
-    drafts = None if drafter is None or settings.get("k") == 0 else WatchedDrafter(drafter, clock)
-    timed = watched_verifier(as_verifier(verifier), clock)
-    for r in speculate(watched, drafts, prompts, verifier=timed, **settings):
+    watched_target = WatchedTarget(target, clock)
+    watched_drafter = None if drafter is None or settings.get("k") == 0 else WatchedDrafter(drafter, clock)
+    timed_verifier = watched_verifier(as_verifier(verifier), clock)
+    for r in speculate(watched_target, watched_drafter, prompts, verifier=timed_verifier, **settings):
         clock.lap("other")
-        lengths = None if drafts is None else drafts.lengths
+        lengths = None if watched_drafter is None else watched_drafter.lengths
         yield ObservedRound(
-            **vars(r), target_cache=watched.lengths(), draft_cache=lengths, seconds=clock.take()
+            **vars(r), target_cache=watched_target.lengths(), draft_cache=lengths, seconds=clock.take()
         )
         clock.start()
 
@@ -75,9 +75,9 @@ def observe(
 def run_config(
     target: LanguageModel, drafter: Drafter | None, requests: Sequence[Request], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns what a trace says of the settings that `speculate` was called with."""
+    """Returns the settings that `speculate` was called with, as a trace keeps them."""
     warp: Warp = settings["warp"]
-    limit = target.max_length if drafter is None or settings["k"] == 0 else drafter.max_length
+    max_length = target.max_length if drafter is None or settings["k"] == 0 else drafter.max_length
     return {
         "k": int(settings["k"]),
         "verifier": as_verifier(settings["verifier"]).name,
@@ -85,7 +85,7 @@ def run_config(
         "temperature": warp.temperature,
         "top_k": warp.top_k,
         "top_p": warp.top_p,
-        "context": min(limit, target.max_length),
+        "context": min(max_length, target.max_length),
     }
 
 
@@ -105,7 +105,7 @@ class Clock:
         self._last = perf_counter()
 
     def start(self) -> None:
-        """Forgets the time since the last lap: it was the reader's."""
+        """Starts a lap: the time since the last one is not counted."""
         self._last = perf_counter()
 
     def lap(self, phase: str) -> None:
@@ -123,10 +123,10 @@ class Clock:
         return result
 
     def take(self) -> dict[str, float]:
-        """Returns the sums and starts afresh."""
-        sums = dict.fromkeys(PHASES, 0.0) | self._seconds
+        """Returns the seconds of each phase, and sets them to zero."""
+        seconds = dict.fromkeys(PHASES, 0.0) | self._seconds
         self._seconds = {}
-        return sums
+        return seconds
 
 
 class WatchedCache(KVCache):
@@ -152,13 +152,13 @@ class WatchedCache(KVCache):
         self._clock.timed("rollback", self.cache.gather, indices)
 
     def place(self, row: int, other: KVCache, source: int) -> None:
-        """Takes over, into one row, what another watched cache holds in its row `source`."""
+        """Copies row `source` of another watched cache into a row."""
         assert isinstance(other, WatchedCache)
         self.cache.place(row, other.cache, source)
 
 
 class WatchedTarget:
-    """A target that notes how long its cache is before and after it reads a block."""
+    """A target that notes the lengths of its cache before and after each forward."""
 
     def __init__(self, model: LanguageModel, clock: Clock) -> None:
         self.vocab_size = model.vocab_size
@@ -167,12 +167,12 @@ class WatchedTarget:
         self.device = model.device
         self._model = model
         self._clock = clock
-        self._cache: WatchedCache | None = None  # that was read into last; when a round ends, that of the run
+        self._cache: WatchedCache | None = None  # of the last forward; when a round ends, that of the run
         self._before: tuple[int, ...] = ()
         self._verified: tuple[int, ...] = ()
 
     def new_cache(self, rows: int) -> WatchedCache:
-        """Returns the model's own cache, watched: prompts will be read into it."""
+        """Returns the model's cache, watched; the next forwards are prefill."""
         self._clock.lap("other")
         self._clock.in_prefill = True
         return WatchedCache(self._model.new_cache(rows), self._clock)
@@ -180,7 +180,7 @@ class WatchedTarget:
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
         """Reads tokens as the model does: [B, n] -> [B, n, D].
 
-        Whether that was prefill or verification is known when `head` is called, or is not.
+        It was verification if `head` is called after it, and prefill if not.
         """
         assert isinstance(cache, WatchedCache)
         self._clock.lap("other")
@@ -196,13 +196,13 @@ class WatchedTarget:
         return self._model.head(hidden)
 
     def lengths(self) -> CacheLengths:
-        """How long the cache was in the round that has just ended."""
+        """Returns the cache's lengths in the round that has just ended."""
         assert self._cache is not None
         return CacheLengths(self._before, self._verified, self._cache.row_lengths)
 
 
 class WatchedDrafter:
-    """A drafter that notes how long its cache is before and after it drafts.
+    """A drafter that notes the lengths of its cache before and after it drafts.
 
     Attributes:
         lengths: how long the cache was in the last round; None if there is none.
@@ -226,18 +226,18 @@ class WatchedDrafter:
         self._clock.timed("prefill", self._drafter.start, prompts, hidden)
 
     def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
-        """Lets it read prompts in some rows; hidden: [len(rows), n, D]."""
+        """Lets the drafter read prompts in some rows; hidden: [len(rows), n, D]."""
         self._clock.timed("prefill", self._drafter.admit, rows, prompts, hidden)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
-        """Proposes what the drafter does after the pending tokens [B]."""
+        """Returns the drafter's draft after the pending tokens [B]."""
         self._clock.lap("other")
         self._clock.in_prefill = False
         self._before = self._drafter.cache_lengths
         return self._clock.timed("draft", self._drafter.propose, pending, k, warp, rng)
 
     def commit(self, round: Round) -> None:
-        """Lets the drafter learn, catch up and roll back: part of drafting."""
+        """Tells the drafter the round, and counts the time as drafting."""
         verified = self._drafter.cache_lengths
         before = self._before or verified
         self._clock.timed("draft", self._drafter.commit, round)

@@ -16,7 +16,7 @@ from minispec.core.batch import Request
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.rng import Place, Rng, RoundPlan, SeededRng
-from minispec.io.observe import checked, observe, run_config
+from minispec.io.observe import as_requests, observe, run_config
 from minispec.io.trace import Trace, row_of
 
 DrawKind = Literal["accept", "pick"]
@@ -24,25 +24,25 @@ DrawKind = Literal["accept", "pick"]
 
 @dataclass(frozen=True)
 class Draw:
-    """One decision."""
+    """One random decision: a test of a drafted token, or the pick of a token."""
 
-    prompt: int  #: which prompt's text it is about
-    position: int | None  #: which token of that text, from 0, prompt included; None: not given
+    prompt: int  #: the prompt id of the text
+    position: int | None  #: the token's position in that text, prompt included; None: not given
     kind: DrawKind  #: `accept`, a yes or no; or `pick`, one id of many
-    low: float  #: the outcome owns the numbers from here …
-    high: float  #: … to here, as many as it is probable; a yes those from 0
-    number: float | None  #: that was drawn, in [0, 1); None where the outcome was certain
+    low: float  #: numbers from `low` to `high` mean this outcome; `high - low` is its probability
+    high: float  #: see `low`; for yes the interval begins at 0
+    number: float | None  #: the number that was drawn, in [0, 1); None where the outcome was certain
     outcome: int  #: 1 or 0 for yes or no; the id that was picked
 
 
 class LoggingRng(SeededRng):
-    """A `SeededRng` that notes what it decides."""
+    """A `SeededRng` that notes each decision."""
 
     def __init__(self, seed: int) -> None:
-        """Starts a stream of its own, with no notes; the seed is as for `SeededRng`."""
+        """Starts with no notes; the seed is as for `SeededRng`."""
         super().__init__(seed)
-        self.draws: list[Draw] = []  #: what was decided, in order
-        self._drawn: list[float | None] = []  # the numbers of the last decisions; None where none was drawn
+        self.draws: list[Draw] = []  #: the decisions, in order
+        self._drawn_numbers: list[float | None] = []  # of the last decisions; None where none was drawn
 
     def take(self) -> tuple[Draw, ...]:
         """Returns the notes so far, and forgets them."""
@@ -52,38 +52,39 @@ class LoggingRng(SeededRng):
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Says yes with the given probabilities, and notes it: probs [B] -> [B] bool (see `Rng`)."""
-        outcome = super().bernoulli(probs, place)
-        low = torch.where(outcome, 0.0, probs.double())
-        high = torch.where(outcome, probs.double(), 1.0)
-        self._note("accept", low, high, outcome, place)
-        return outcome
+        outcomes = super().bernoulli(probs, place)
+        low = torch.where(outcomes, 0.0, probs.double())
+        high = torch.where(outcomes, probs.double(), 1.0)
+        self._note("accept", low, high, outcomes, place)
+        return outcomes
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks ids, and notes it: probs [B, V] -> [B] ids (see `Rng`)."""
-        token = super().categorical(probs, place)
+        ids = super().categorical(probs, place)
         cumulative = probs.double().cumsum(-1)
         edges = torch.nn.functional.pad(cumulative / cumulative[:, -1:], (1, 0))  # [B, V + 1], from 0 to 1
-        low, high = (edges.gather(1, token[:, None] + side)[:, 0] for side in (0, 1))
-        self._note("pick", low, high, token, place)
-        return token
+        low, high = (edges.gather(1, ids[:, None] + offset)[:, 0] for offset in (0, 1))
+        self._note("pick", low, high, ids, place)
+        return ids
 
-    def _uniforms(self, needed: Tensor) -> Tensor:
-        uniform = super()._uniforms(needed)
-        pairs = zip(uniform.tolist(), needed.tolist(), strict=True)
-        self._drawn = [number if is_needed else None for number, is_needed in pairs]
+    def _uniforms(self, wanted: Tensor) -> Tensor:
+        uniform = super()._uniforms(wanted)
+        pairs = zip(uniform.tolist(), wanted.tolist(), strict=True)
+        self._drawn_numbers = [number if is_drawn else None for number, is_drawn in pairs]
         return uniform
 
     def _note(self, kind: DrawKind, low: Tensor, high: Tensor, outcomes: Tensor, place: Place | None) -> None:
         """Notes one decision for each live row; low, high and outcomes are [B]."""
-        count = len(outcomes)
-        place = place or Place(RoundPlan.unlimited(count, outcomes.device))
+        rows = len(outcomes)
+        place = place or Place(RoundPlan.unlimited(rows, outcomes.device))
         prompts = place.plan.prompt_ids
-        positions = [None] * count if place.positions is None else place.positions.tolist()
-        decided = [True] * count if place.live is None else place.live.tolist()
-        columns = prompts, positions, low.tolist(), high.tolist(), self._drawn, map(int, outcomes.tolist())
-        for happens, (prompt, position, *numbers) in zip(decided, zip(*columns, strict=True), strict=True):
-            if happens:
-                self.draws.append(Draw(prompt, position, kind, *numbers))
+        positions = [None] * rows if place.positions is None else place.positions.tolist()
+        live = [True] * rows if place.live is None else place.live.tolist()
+        intervals = (low.tolist(), high.tolist())
+        columns = (prompts, positions, *intervals, self._drawn_numbers, outcomes.int().tolist())
+        for is_live, (prompt, position, *other_fields) in zip(live, zip(*columns, strict=True), strict=True):
+            if is_live:
+                self.draws.append(Draw(prompt, position, kind, *other_fields))
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,9 @@ class Recording:
     info: Mapping[str, Any] = field(default_factory=dict)  #: where it comes from: pair, prompt, …
 
     def __post_init__(self) -> None:
-        if len(self.draws) != len(self.trace.rounds):
-            raise ValueError(f"draws of {len(self.draws)} rounds do not fit {len(self.trace.rounds)} rounds")
-        sizes = {r.target_probs.shape[-1] for r in self.trace.rounds}
-        if sizes - {len(self.words)}:
-            raise ValueError(f"{len(self.words)} words do not fit distributions over {max(sizes)} ids")
+        vocab_sizes = {r.target_probs.shape[-1] for r in self.trace.rounds}
+        if vocab_sizes - {len(self.words)}:
+            raise ValueError(f"{len(self.words)} words do not fit distributions over {max(vocab_sizes)} ids")
 
     def text(self, prompt: int = 0) -> str:
         """Returns what was emitted for a prompt, word after word."""
@@ -111,37 +110,35 @@ class Recording:
 
         In a tree it is not known: candidates of one position are told apart by nothing that is noted.
         """
-        about = self._about(index, i, prompt)
-        return next((draw for draw, _ in about if draw.kind == "accept"), None)
+        return self._draws_of_token(index, i, prompt).get("accept")
 
     def draft_draw(self, index: int, i: int, prompt: int = 0) -> Draw | None:
         """Returns the pick of token i of a draft; None if it is not known, as in a tree."""
-        about = self._about(index, i, prompt)
-        return next((draw for draw, is_late in about if draw.kind == "pick" and not is_late), None)
+        return self._draws_of_token(index, i, prompt).get("draft")
 
     def next_draw(self, index: int, prompt: int = 0) -> Draw | None:
         """Returns the pick of the token after the accepted prefix: a correction, or a bonus."""
-        row = self._row(index, prompt)
-        if row is None:
-            return None
-        i = self.trace.rounds[index].accepted(row)
-        drafted = self.draft_draw(index, i, prompt) if i < self.trace.rounds[index].drafted(row) else None
-        about = self._about(index, i, prompt)[::-1]
-        return next((draw for draw, _ in about if draw.kind == "pick" and draw is not drafted), None)
-
-    def _about(self, index: int, i: int, prompt: int) -> list[tuple[Draw, bool]]:
-        """Returns the decisions about token i, and of each whether a test came before it."""
-        if self._row(index, prompt) is None:
-            return []
-        draws = [d for d in self.draws[index] if d.prompt == prompt]
-        first_test = next((n for n, d in enumerate(draws) if d.kind == "accept"), len(draws))
-        position = len(self.trace.committed(prompt, index)) + i
-        return [(d, n > first_test) for n, d in enumerate(draws) if d.position == position]
-
-    def _row(self, index: int, prompt: int) -> int | None:
-        """Returns the row of a prompt in a round that drafted chains, where draws tell tokens apart."""
         r = self.trace.rounds[index]
-        return row_of(r, prompt) if r.draft.parents is None else None
+        row = row_of(r, prompt)
+        return None if row is None else self._draws_of_token(index, r.accepted(row), prompt).get("next")
+
+    def _draws_of_token(self, index: int, i: int, prompt: int) -> dict[str, Draw]:
+        """Returns the draws about token i of a chain: `draft` and `next` are picks, `accept` a test."""
+        r = self.trace.rounds[index]
+        row = row_of(r, prompt)
+        draws: dict[str, Draw] = {}
+        if row is None or r.draft.parents is not None:
+            return draws
+        position = len(self.trace.committed(prompt, index)) + i
+        is_drafting = i < r.drafted(row)
+        for draw in self.draws[index]:
+            if draw.prompt == prompt:
+                is_drafting &= draw.kind == "pick"
+                if draw.position == position:
+                    role = draw.kind if draw.kind == "accept" else "draft" if is_drafting else "next"
+                    draws[role] = draw
+                    is_drafting = False
+        return draws
 
 
 def record_run(
@@ -154,12 +151,12 @@ def record_run(
     info: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Recording:
-    """Runs `speculate`, whose arguments these are but two, to its end and keeps the rounds and their draws.
+    """Runs `speculate` to its end and returns its rounds with their draws.
 
-    `words` has the text of every id of the vocabulary, and `info` is what to say about the run. With a
-    `LoggingRng` what it has noted is kept too.
+    `words` has the text of every id of the vocabulary, and `info` is what to say about the run; all other
+    arguments are those of `speculate`. Draws are known where rng is a `LoggingRng`.
     """
-    requests = checked(target, prompts, settings)
+    requests = as_requests(target, prompts, settings)
     rounds = observe(target, drafter, requests, rng=rng, **settings)
     observed = [(r, rng.take() if isinstance(rng, LoggingRng) else ()) for r in rounds]
     config = run_config(target, drafter, requests, settings)

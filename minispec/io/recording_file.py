@@ -3,7 +3,7 @@
 Every field of every round is kept: integers and texts as they are, distributions and logits as
 `recording_numbers` tells, hidden states where a drafter reads them. `FIELDS` says where each stands.
 
-A file is written whole or not at all. Whatever is wrong with one is told in one line.
+A file is written whole or not at all. A damaged file is refused in one line.
 """
 
 import json
@@ -18,38 +18,38 @@ import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.io.files import read_json, write_whole
+from minispec.io.files import read_json, write_text_file
 from minispec.io.recording import Draw, DrawKind, Recording
-from minispec.io.recording_check import Allows, check_run, check_values, integers, is_number
+from minispec.io.recording_check import IsAllowed, check_run, check_values, integers, is_number
 from minispec.io.recording_numbers import (
     dist_from_json,
     dist_to_json,
     logits_from_json,
     logits_to_json,
-    short,
+    round_number,
     tensor_from_json,
 )
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
 
 FORMAT = "minispec recording"
 VERSION = 2
-LARGEST = 2**53  # of lengths and counts
-COUNT = integers(0, LARGEST)
-CONFIG: Mapping[str, Allows] = {  # what is shown of a run's settings
+MAX_COUNT = 2**53  # of lengths and counts
+COUNT = integers(0, MAX_COUNT)
+CONFIG: Mapping[str, IsAllowed] = {  # the settings of a run that figures show
     "k": COUNT,
     "max_new_tokens": COUNT,
-    "context": integers(1, LARGEST),
+    "context": integers(1, MAX_COUNT),
     "temperature": lambda value: is_number(value) and value >= 0,
     "verifier": lambda value: isinstance(value, str),
 }
 # Version 1, of minispec 0.2.0, kept less: no trees, no prompts of rows, and not what the rule tells.
 TREE_RULES = ("verify_tree", "verify_tree_greedy", "verify_k_sequential")
 LOOKS_BEYOND = ("verify_block",)  # of its rules for chains: those that go on after a rejection
-DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError)
+DAMAGE_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError)
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 INTEGERS = partial(torch.tensor, dtype=torch.long)
@@ -57,12 +57,12 @@ FLAGS = partial(torch.tensor, dtype=torch.bool)
 
 
 class Field(NamedTuple):
-    """A value of a round that stands in a file as it is."""
+    """A field of a round, as it is stored in a file."""
 
-    place: str  #: its attribute of a round, or of a record in it
-    shape: str  #: how long its lists are, by the names in `_round_from_json`
-    entries: str  #: what may stand in them, by the names there
-    convert: Callable[[Any], Any] = _tuples  #: makes of what stands there what a round has
+    attribute: str  #: its attribute of a round, or of a record in a round
+    shape: str  #: the lengths of its nested lists, by the names in `_round_from_json`
+    entry_kind: str  #: the kind of its entries, by the names in `_round_from_json`
+    parse: Callable[[Any], Any] = _as_tuples  #: turns the JSON value into the round's value
     optional: bool = False  #: whether it may be null
 
 
@@ -81,8 +81,10 @@ FIELDS = {
     "live": Field("live", "rows", "flag"),
     "finish": Field("finish", "rows", "finish"),
     "lengths": Field("lengths", "rows", "count"),
-    "target_cache": Field("target_cache", "moments rows", "count", lambda m: CacheLengths(*_tuples(m))),
-    "draft_cache": Field("draft_cache", "moments rows", "count", lambda m: CacheLengths(*_tuples(m)), True),
+    "target_cache": Field("target_cache", "moments rows", "count", lambda m: CacheLengths(*_as_tuples(m))),
+    "draft_cache": Field(
+        "draft_cache", "moments rows", "count", lambda m: CacheLengths(*_as_tuples(m)), True
+    ),
     "seconds": Field("seconds", "", "seconds", lambda phases: {p: float(s) for p, s in phases.items()}),
 }
 
@@ -104,11 +106,11 @@ def save_recording(recording: Recording, path: str | Path) -> None:
         "words": recording.words,
     }
     try:
-        lines = [f"{_json(key)}: {_json(value)}" for key, value in header.items()]
-        lines.append('"rounds": [\n' + ",\n".join(_json(r) for r in rounds) + "\n]")
+        lines = [f"{_encode(key)}: {_encode(value)}" for key, value in header.items()]
+        lines.append('"rounds": [\n' + ",\n".join(_encode(r) for r in rounds) + "\n]")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: this recording cannot be written as JSON: {error}") from error
-    write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
+    write_text_file(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def load_recording(path: str | Path) -> Recording:
@@ -128,16 +130,16 @@ def load_recording(path: str | Path) -> Recording:
         raise ValueError(f"{path} has version {version!r}; this minispec reads versions 1 to {VERSION}")
     try:
         return _recording_from_json(data)
-    except Lost as error:
+    except MissingFromVersion1 as error:
         raise ValueError(
             f"{path} has version 1, which does not keep {error}; record the run again"
         ) from error
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         raise ValueError(f"{path} is a damaged recording: {_reason(error)}") from error
 
 
-class Lost(Exception):
-    """What a recording of version 1 needs and does not have."""
+class MissingFromVersion1(Exception):
+    """The error for something that version 1 does not keep and this recording needs."""
 
 
 def _reason(error: Exception) -> str:
@@ -145,44 +147,44 @@ def _reason(error: Exception) -> str:
     return " ".join(reason.split())
 
 
-def _json(value: Any) -> str:
+def _encode(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
-    """Returns what JSON can hold of a field's value, with short numbers."""
+def _as_json(value: Any) -> Any:
+    """Returns a field's value as JSON can hold it, with numbers of nine digits."""
     if isinstance(value, Tensor):
-        return _plain(value.tolist())
+        return _as_json(value.tolist())
     if isinstance(value, CacheLengths):
         return astuple(value)
     if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: _as_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return list(map(_plain, value))
-    return short(value) if isinstance(value, float) else value
+        return list(map(_as_json, value))
+    return round_number(value) if isinstance(value, float) else value
 
 
 def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
-    data = {name: _plain(attrgetter(field.place)(r)) for name, field in FIELDS.items()}
+    data = {name: _as_json(attrgetter(field.attribute)(r)) for name, field in FIELDS.items()}
     drafted = data["drafted"]
 
-    def pointed_at(row: int, i: int) -> set[int]:
-        """Returns the tokens that figures point at in a position: they are kept, however improbable."""
-        selected = slice(i, i + 1) if r.draft.parents is None else slice(None)  # in a tree all tokens
-        return {*drafted[row][selected], *r.emitted[row][selected], int(r.verdict.token[row])}
+    def required_ids(row: int, i: int) -> set[int]:
+        """Returns the ids that figures show at a position: they are stored, however improbable."""
+        positions = slice(i, i + 1) if r.draft.parents is None else slice(None)  # in a tree all tokens
+        return {*drafted[row][positions], *r.emitted[row][positions], int(r.verdict.token[row])}
 
-    def stored(values: Tensor, write: Callable[[Tensor, set[int]], list[Any]]) -> list[list[Any]]:
+    def write_rows(values: Tensor, write: Callable[[Tensor, set[int]], list[Any]]) -> list[list[Any]]:
         """Writes [B, n, V]."""
         return [
-            [write(entry, pointed_at(row, i)) for i, entry in enumerate(entries)]
-            for row, entries in enumerate(values)
+            [write(vector, required_ids(row, i)) for i, vector in enumerate(matrix)]
+            for row, matrix in enumerate(values)
         ]
 
     return data | {
         "draws": [astuple(draw) for draw in draws],
-        "q": stored(r.draft.probs, dist_to_json),
-        "p": stored(r.target_probs, dist_to_json),
-        "logits": stored(r.target_logits, logits_to_json),
+        "q": write_rows(r.draft.probs, dist_to_json),
+        "p": write_rows(r.target_probs, dist_to_json),
+        "logits": write_rows(r.target_logits, logits_to_json),
     }
 
 
@@ -192,59 +194,60 @@ def _recording_from_json(data: Mapping[str, Any]) -> Recording:
     "".join(words).encode()  # refuses halves of characters, which no page can show
     if not isinstance(config, dict) or not isinstance(info, dict):
         raise ValueError("config and info should be objects")
-    for name, allows in CONFIG.items():
+    for name, is_allowed in CONFIG.items():
         if name in config:
-            check_values(name, config[name], [], allows)
+            check_values(name, config[name], [], is_allowed)
     check_values("prompts", prompts, [None, None], integers(0, len(words) - 1))
     if not prompts or [] in prompts:
         raise ValueError("there is no prompt, or an empty one")
     check_values("rounds", data["rounds"], [None], lambda r: isinstance(r, dict))
-    read: list[ObservedRound] = []
+    rounds: list[ObservedRound] = []
     draws: list[tuple[Draw, ...]] = []
     for index, r in enumerate(data["rounds"]):
         try:
-            current = _of_version_1(r, len(prompts), config.get("verifier")) if data["version"] == 1 else r
-            read.append(_round_from_json(current, len(words), len(prompts)))
+            round_data = (
+                _upgrade_version_1(r, len(prompts), config.get("verifier")) if data["version"] == 1 else r
+            )
+            rounds.append(_round_from_json(round_data, len(words), len(prompts)))
             draws.append(_draws_from_json(r["draws"], len(words), len(prompts)))
-        except DAMAGE as error:
+        except DAMAGE_ERRORS as error:
             raise ValueError(f"in its round {index}, {_reason(error)}") from error
-    if [r.index for r in read] != list(range(len(read))):
+    if [r.index for r in rounds] != list(range(len(rounds))):
         raise ValueError("its rounds are not counted from 0")
-    check_run(prompts, read)
-    return Recording(Trace(_tuples(prompts), config, tuple(read)), tuple(words), tuple(draws), info)
+    check_run(prompts, rounds)
+    return Recording(Trace(_as_tuples(prompts), config, tuple(rounds)), tuple(words), tuple(draws), info)
 
 
-def _of_version_1(r: Mapping[str, Any], prompts: int, verifier: Any) -> dict[str, Any]:
+def _upgrade_version_1(r: Mapping[str, Any], prompt_count: int, verifier: Any) -> dict[str, Any]:
     """Returns a round of version 1, a chain with a row for each prompt, as one of this version."""
     if verifier in TREE_RULES:
-        raise Lost("the tree that was drafted")
-    check_values("live", r["live"], [None], lambda live: True)
-    if len(r["live"]) < prompts:
-        raise Lost("which prompt a row holds")
-    check_values("target_cache", r["target_cache"], [3, None], lambda length: True)
+        raise MissingFromVersion1("the tree that was drafted")
+    check_values("live", r["live"], [None])
+    if len(r["live"]) < prompt_count:
+        raise MissingFromVersion1("which prompt a row holds")
+    check_values("target_cache", r["target_cache"], [3, None])
     return {
         **r,
         **dict.fromkeys(("parents", "path")),
-        "names": list(range(prompts)),
+        "names": list(range(prompt_count)),
         "lengths": r["target_cache"][2],
         "stops_at_first_rejection": verifier not in LOOKS_BEYOND,
     }
 
 
-def _round_from_json(data: Mapping[str, Any], size: int, prompts: int) -> ObservedRound:
-    check_values("live", data["live"], [None], lambda live: True)
+def _round_from_json(data: Mapping[str, Any], vocab_size: int, prompt_count: int) -> ObservedRound:
+    check_values("live", data["live"], [None])
     rows = len(data["live"])
-    check_values("drafted", data["drafted"], [rows, None], lambda token: True)
+    check_values("drafted", data["drafted"], [rows, None])
     if rows == 0:
         raise ValueError("there is no row")
     k = len(data["drafted"][0])
     sizes = {"rows": rows, "k": k, "k+1": k + 1, "moments": 3, "any": None}
-    entries: dict[str, Allows] = {
-        "id": integers(0, size - 1),
-        "prompt": integers(0, prompts - 1),
+    allowed: dict[str, IsAllowed] = {
+        "id": integers(0, vocab_size - 1),
+        "prompt": integers(0, prompt_count - 1),
         "drafted": integers(0, k),
         "count": COUNT,
-        "number": is_number,
         "flag": lambda value: isinstance(value, bool),
         "finish": lambda value: value in (None, "eos", "cap", "context"),
         "seconds": lambda value: isinstance(value, dict) and all(map(is_number, value.values())),
@@ -254,33 +257,35 @@ def _round_from_json(data: Mapping[str, Any], size: int, prompts: int) -> Observ
         value = data[name]
         if value is not None or not field.optional:
             shape = [sizes[name_of_size] for name_of_size in field.shape.split()]
-            check_values(name, value, shape, entries[field.entries])
-            value = field.convert(value)
-        record, _, attribute = field.place.rpartition(".")
+            check_values(name, value, shape, allowed[field.entry_kind])
+            value = field.parse(value)
+        record, _, attribute = field.attribute.rpartition(".")
         records[record][attribute] = value
     return ObservedRound(
-        draft=Draft(probs=tensor_from_json(data["q"], dist_from_json, size, rows, k), **records["draft"]),
+        draft=Draft(
+            probs=tensor_from_json(data["q"], dist_from_json, vocab_size, rows, k), **records["draft"]
+        ),
         target_hidden=torch.zeros(rows, k + 1, 0),  # no figure shows them: they are not stored
-        target_probs=tensor_from_json(data["p"], dist_from_json, size, rows, k + 1),
-        target_logits=tensor_from_json(data["logits"], logits_from_json, size, rows, k + 1),
+        target_probs=tensor_from_json(data["p"], dist_from_json, vocab_size, rows, k + 1),
+        target_logits=tensor_from_json(data["logits"], logits_from_json, vocab_size, rows, k + 1),
         verdict=Verdict(**records["verdict"]),
         **records[""],
     )
 
 
-def _draws_from_json(draws: Any, size: int, prompts: int) -> tuple[Draw, ...]:
+def _draws_from_json(draws: Any, vocab_size: int, prompt_count: int) -> tuple[Draw, ...]:
     check_values("draws", draws, [None, 7], lambda value: not isinstance(value, (list, dict)))
-    read = tuple(Draw(*draw) for draw in draws)
-    for draw in read:
-        entries: dict[str, Allows] = {
-            "prompt": integers(0, prompts - 1),
+    parsed = tuple(Draw(*draw) for draw in draws)
+    for draw in parsed:
+        allowed: dict[str, IsAllowed] = {
+            "prompt": integers(0, prompt_count - 1),
             "position": lambda value: value is None or COUNT(value),
             "kind": lambda value: value in get_args(DrawKind),
             "low": is_number,
             "high": is_number,
             "number": lambda value: value is None or is_number(value) and 0 <= value < 1,
-            "outcome": integers(0, size - 1 if draw.kind == "pick" else 1),
+            "outcome": integers(0, vocab_size - 1 if draw.kind == "pick" else 1),
         }
-        for name, allows in entries.items():
-            check_values(f"a draw's {name}", getattr(draw, name), [], allows)
-    return read
+        for name, is_allowed in allowed.items():
+            check_values(f"a draw's {name}", getattr(draw, name), [], is_allowed)
+    return parsed

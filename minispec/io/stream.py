@@ -50,13 +50,13 @@ def stream(rounds: Iterable[Round], tokenizer: Tokenizer, prompt: int = 0) -> It
     Raises:
         ValueError: for a negative number.
     """
-    pieces = TextStream(tokenizer)
+    text_stream = TextStream(tokenizer)
     for r in rounds:
         for token in emitted_for(prompt, r):
-            if text := pieces.push(token):
+            if text := text_stream.push(token):
                 yield text
-    if remaining := pieces.flush():
-        yield remaining
+    if remaining_text := text_stream.flush():
+        yield remaining_text
 
 
 def until(
@@ -73,8 +73,7 @@ def until(
     for r in rounds:
         tokens.extend(emitted_for(prompt, r))
         yield r
-        text = tokenizer.decode(tokens) if stops else ""
-        if any(stop in text for stop in stops):
+        if any(stop in tokenizer.decode(tokens) for stop in stops):
             return
 
 

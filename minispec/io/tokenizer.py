@@ -10,7 +10,7 @@ from pathlib import Path
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from minispec.io.files import read_text, write_whole
+from minispec.io.files import read_text, write_text_file
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -32,7 +32,7 @@ class Tokenizer:
         self.library.encode_special_tokens = True
         self.end_of_text: int = end  #: the id that ends a document
         self.vocab_size: int = library.get_vocab_size()  #: the number of ids
-        self._byte_of = byte_signs()
+        self._byte_of = byte_of_character()
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text, without an end-of-text token."""
@@ -40,7 +40,7 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each text."""
-        return [e.ids for e in self.library.encode_batch(list(texts), add_special_tokens=False)]
+        return [encoding.ids for encoding in self.library.encode_batch(list(texts), add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of some ids; end-of-text is left out, incomplete UTF-8 becomes U+FFFD."""
@@ -50,7 +50,7 @@ class Tokenizer:
         """Returns the bytes that a token stands for; none for end-of-text."""
         if token == self.end_of_text:
             return b""
-        return bytes(self._byte_of[sign] for sign in self.library.id_to_token(token) or "")
+        return bytes(self._byte_of[character] for character in self.library.id_to_token(token) or "")
 
     def piece(self, token: int) -> str:
         """Returns one token as text, for pictures; end-of-text is shown as ⏹."""
@@ -58,18 +58,18 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> None:
         """Writes the tokenizer in the `tokenizers` library's JSON format; ValueError if it cannot."""
-        write_whole(Path(path), self.library.to_str(pretty=False))
+        write_text_file(Path(path), self.library.to_str(pretty=False))
 
 
-def byte_signs() -> dict[str, int]:
-    """Returns which byte each sign of a byte-level vocabulary stands for.
+def byte_of_character() -> dict[str, int]:
+    """Returns the byte that each character of a byte-level vocabulary stands for.
 
     Printable bytes stand for themselves, the others, in order, as the characters from 256 on: no blanks.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    unprintable = [byte for byte in range(256) if byte not in printable]
-    signs = {chr(byte): byte for byte in printable}
-    return signs | {chr(256 + i): byte for i, byte in enumerate(unprintable)}
+    others = [byte for byte in range(256) if byte not in printable]
+    bytes_of_printable = {chr(byte): byte for byte in printable}
+    return bytes_of_printable | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:

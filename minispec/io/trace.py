@@ -1,4 +1,4 @@
-"""Traces: a whole run, with what an observer saw of it: cache lengths at three moments, seconds by phase.
+"""Traces: a whole run, with cache lengths at three moments of each round and seconds by phase.
 
 The loop knows nothing of this; `observe.py` watches it. Statistics, figures, files and the command line read
 a `Trace`, never a model.
@@ -22,7 +22,7 @@ class CacheLengths:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRound(Round):
-    """A round, and what was seen of it from outside."""
+    """A round, with its cache lengths and seconds."""
 
     target_cache: CacheLengths  #: lengths of the target's cache
     draft_cache: CacheLengths | None  #: lengths of the drafter's cache, or None if it has none
@@ -46,7 +46,7 @@ class Trace:
     """A whole run: a header and its rounds.
 
     In a queue (`batch_size`) a row holds prompt after prompt. What belongs to a prompt is found under its
-    number, whichever row it had; a number that is not there is refused by ValueError.
+    number, whichever row it had; ValueError for a number that no prompt has.
     """
 
     prompts: tuple[tuple[int, ...], ...]  #: token ids, prompt by prompt
@@ -59,15 +59,17 @@ class Trace:
 
         0 for a prompt that never had a row.
         """
-        firsts = (self.rounds_of(prompt)[:1] for prompt in range(len(self.prompts)))
-        return tuple(sum(r.target_cache.before[row] for r, row in first) for first in firsts)
+        first_rounds = (self.rounds_of(prompt)[:1] for prompt in range(len(self.prompts)))
+        return tuple(
+            sum(r.target_cache.before[row] for r, row in first_round) for first_round in first_rounds
+        )
 
     def rounds_of(self, prompt: int) -> list[tuple[ObservedRound, int]]:
         """Returns the rounds in which a prompt has a row, each with that row, also after the text's end."""
         if not 0 <= prompt < len(self.prompts):
             raise ValueError(f"there is no prompt {prompt}; the trace has 0 to {len(self.prompts) - 1}")
-        places = ((r, row_of(r, prompt)) for r in self.rounds)
-        return [(r, row) for r, row in places if row is not None]
+        rows_of_rounds = ((r, row_of(r, prompt)) for r in self.rounds)
+        return [(r, row) for r, row in rows_of_rounds if row is not None]
 
     def tokens(self, prompt: int = 0) -> list[int]:
         """All tokens emitted for a prompt, which itself is left out."""
@@ -75,8 +77,8 @@ class Trace:
 
     def committed(self, prompt: int = 0, rounds: int | None = None) -> list[int]:
         """A prompt and what was emitted for it, in the first so many rounds of the run; None: in all."""
-        part = self if rounds is None else replace(self, rounds=self.rounds[:rounds])
-        emitted = part.tokens(prompt)
+        trace = self if rounds is None else replace(self, rounds=self.rounds[:rounds])
+        emitted = trace.tokens(prompt)
         return [*self.prompts[prompt], *emitted]
 
     def finish(self, prompt: int = 0) -> Finish | None:
@@ -84,26 +86,26 @@ class Trace:
         for r, row in self.rounds_of(prompt)[-1:]:
             return r.finish[row]
         # It never had a row: there was no budget from the start, or its turn had not come.
-        full = len(self.prompts[prompt]) >= self.config.get("context", float("inf"))
-        return "context" if full else "cap" if self.config.get("max_new_tokens") == 0 else None
+        is_full = len(self.prompts[prompt]) >= self.config.get("context", float("inf"))
+        return "context" if is_full else "cap" if self.config.get("max_new_tokens") == 0 else None
 
     def statistics(self, prompt: int | None = None) -> "Statistics":
         """Counts over all rounds; of one prompt, those in which it was live, with all of their seconds."""
         if prompt is None:
-            live_rows = [(r, row) for r in self.rounds for row, live in enumerate(r.live) if live]
+            live_rounds = [(r, row) for r in self.rounds for row, live in enumerate(r.live) if live]
             rounds = list(self.rounds)
         else:
-            live_rows = [(r, row) for r, row in self.rounds_of(prompt) if r.live[row]]
-            rounds = [r for r, _ in live_rows]
-        tested = [r.tested(row) for r, row in live_rows]
+            live_rounds = [(r, row) for r, row in self.rounds_of(prompt) if r.live[row]]
+            rounds = [r for r, _ in live_rounds]
+        tested = [r.tested(row) for r, row in live_rounds]
         phases = dict.fromkeys(phase for r in rounds for phase in r.seconds)
         return Statistics(
-            emitted=sum(len(r.emitted[row]) for r, row in live_rows),
+            emitted=sum(len(r.emitted[row]) for r, row in live_rounds),
             target_calls=len(rounds),
-            row_rounds=len(live_rows),
-            accepted=sum(r.accepted(row) for r, row in live_rows),
-            tested=None if None in tested else sum(n for n in tested if n is not None),
-            drafted=sum(r.drafted(row) for r, row in live_rows),
+            row_rounds=len(live_rounds),
+            accepted=sum(r.accepted(row) for r, row in live_rounds),
+            tested=None if None in tested else sum(filter(None, tested)),
+            drafted=sum(r.drafted(row) for r, row in live_rounds),
             seconds={phase: sum(r.seconds.get(phase, 0.0) for r in rounds) for phase in phases},
         )
 
@@ -113,10 +115,10 @@ class Statistics:
     """Counts of a trace, over all its rows and rounds."""
 
     emitted: int  #: tokens, all rows together
-    target_calls: int  #: forward passes of the target, prefill left out
-    row_rounds: int  #: the same counted per live row
-    accepted: int  #: drafted tokens that were kept
-    #: drafted tokens that were looked at; after a rejection none is. None for a rule that looks beyond it
+    target_calls: int  #: forwards of the target, prefill left out
+    row_rounds: int  #: target calls, counted once for each live row
+    accepted: int  #: accepted drafted tokens
+    #: drafted tokens up to the first rejection; None for a rule that looks beyond a rejection
     tested: int | None
     drafted: int  #: drafted tokens
     seconds: Mapping[str, float]  #: by phase
@@ -138,5 +140,5 @@ class Statistics:
 
     @property
     def tokens_per_target_call(self) -> float | None:
-        """Tokens a row gains in one target call, or None if there was none."""
+        """Tokens that a target call emits for a row, or None if there was no call."""
         return self.emitted / self.row_rounds if self.row_rounds else None

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from minispec.io.checkpoint import Pair, check_pair, load_model
-from minispec.io.files import printable_line, shown_path
+from minispec.io.files import format_path, printable_line
 from minispec.io.tokenizer import load_tokenizer
 
 
@@ -30,15 +30,15 @@ def load_models(
     folders = (Path(target), Path(draft))
     paths = [path for folder in folders for path in tokenizer_files(folder)[:1]]
     if not tokenizer_files(folders[0]):
-        raise ValueError(f"{shown_path(folders[0])} has no tokenizer.json, nor has the folder around it")
+        raise ValueError(f"{format_path(folders[0])} has no tokenizer.json, nor has the folder around it")
     tokenizers = [load_tokenizer(path) for path in paths]
     models = [load_model(folder, device=device, dtype=dtype) for folder in folders]
     info = {"name": printable_line(f"{folders[0].name} + {folders[1].name}")}
     pair = Pair(models[0], models[1], tokenizers[0], folders[0], info)
-    both = " and ".join(map(shown_path, folders))
-    check_pair(pair, both)
+    location = " and ".join(map(format_path, folders))
+    check_pair(pair, location)
     if tokenizers[0].library.get_vocab() != tokenizers[-1].library.get_vocab():
-        raise ValueError(f"{both}: draft and target must share one vocabulary: their tokenizers differ")
+        raise ValueError(f"{location}: draft and target must share one vocabulary: their tokenizers differ")
     return pair
 
 

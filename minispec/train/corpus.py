@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from pydoc_data.topics import topics
 
-from minispec.io.files import read_text, shown_path
+from minispec.io.files import format_path, read_text
 from minispec.train.stories import Story, draw_stories
 
 VALIDATION_STORIES = 400
@@ -96,9 +96,9 @@ def read_documents(path: Path) -> list[str]:
     try:
         text = read_text(path)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{shown_path(path)} is not UTF-8: byte {error.start} cannot be read") from error
+        raise ValueError(f"{format_path(path)} is not UTF-8: byte {error.start} cannot be read") from error
     except OSError as error:
-        raise ValueError(f"{shown_path(path)} cannot be read: {error.strerror or error}") from error
+        raise ValueError(f"{format_path(path)} cannot be read: {error.strerror or error}") from error
     if not text.strip():
         raise ValueError(f"{path} is empty; it needs some text to train on")
     lines = text.replace("\r\n", "\n").split("\n")

@@ -14,7 +14,7 @@ import torch
 
 from minispec.core.model import GPT
 from minispec.io.checkpoint import Pair, json_hash, load_model, load_pair, save_model, weights_hash
-from minispec.io.files import read_json, replacing, write_json
+from minispec.io.files import read_json, replace_folder, write_json
 from minispec.train.dataset import Dataset
 from minispec.train.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
 from minispec.train.recipes import Recipe
@@ -38,7 +38,7 @@ def publish(
     replaced. `command` is what to type to make it again. `finish` measures the written pair; what it returns
     is added to `pair.json`. Raises ValueError if the folder cannot be written; what was there is left whole.
     """
-    with replacing(folder) as temporary:
+    with replace_folder(folder) as temporary:
         dataset.tokenizer.save(temporary / "tokenizer.json")
         for name, result in trained.items():
             (temporary / name).mkdir()

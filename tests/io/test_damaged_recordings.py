@@ -192,17 +192,6 @@ def test_recordings_of_version_1_are_read(verifier, tmp_path):
             assert getattr(one, name) == getattr(other, name)
 
 
-def test_hidden_states_in_a_file_are_passed_over(tmp_path):
-    """Some older files of version 2 have them."""
-    path = tmp_path / "run.json"
-    data = document(path)
-    for r, hidden in zip(data["rounds"], ([[[0.5]]], None), strict=False):
-        r["target_hidden"] = hidden
-    text = load_recording(path).text()
-    path.write_text(json.dumps(data), encoding="utf-8")
-    assert load_recording(path).text() == text
-
-
 def test_the_shipped_recordings_are_of_version_1_and_are_read():
     """Those of the walk-through: 0.2.0 wrote them."""
     for recording in map(load_walkthrough, ("greedy", "rejection")):

@@ -10,14 +10,15 @@ from functools import partial
 
 import pytest
 import torch
-from pairs import build_pair, random_models
+from pairs import build_pair, files_below, random_models
 
 from minispec.io.checkpoint import find_pair, known_pairs, load_pair, weights_hash
-from minispec.io.files import replacing
+from minispec.io.files import replace_folder
 
 MOMENTS = 30  # at which a signal comes; three planted faults were found by the 5th
 LONGEST = 0.015  # seconds until it does
 SLOW = 0.001  # seconds of a renaming, as on a network's disk: a quarter of a replacement
+
 CHANGES = (os.mkdir, os.rename, os.rmdir, os.unlink)
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the interrupted process is a fork: POSIX")
 
@@ -35,14 +36,9 @@ def two(tmp_path):
     return sources, folder
 
 
-def contents(folder):
-    """Returns all files below a folder with what they hold."""
-    return {f.relative_to(folder).as_posix(): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
-
-
 def put(source, folder):
     """Replaces a folder by a copy of another."""
-    with replacing(folder) as new:
+    with replace_folder(folder) as new:
         shutil.copytree(source, new, dirs_exist_ok=True, copy_function=os.link)
 
 
@@ -70,20 +66,13 @@ def in_a_child(work):
     return child
 
 
-def end(child, which):
-    """Sends a signal until it ends a child: Python loses Ctrl-C where it comes while an object is deleted."""
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        os.kill(child, which)
-        time.sleep(0.005)
-
-
 def press_ctrl_c():
     raise KeyboardInterrupt
 
 
 def whole(folder, sources):
     """Returns which of two pairs is read: it must be all of one of them."""
-    return [contents(source) for source in sources].index(contents(find_pair(folder)))
+    return [files_below(source) for source in sources].index(files_below(find_pair(folder)))
 
 
 def test_ctrl_c_at_every_step(two):
@@ -103,9 +92,9 @@ def test_ctrl_c_at_every_step(two):
         finally:
             sys.setprofile(None)
         whole(folder, (old, new))
-    assert step > 20 and contents(folder) == contents(new)
+    assert step > 20 and files_below(folder) == files_below(new)
     put(old, folder)
-    assert contents(folder) == contents(old)
+    assert files_below(folder) == files_below(old)
 
 
 @forks
@@ -126,6 +115,30 @@ def test_killed_at_every_step(two):
         if status == 0:
             break
     assert step > 20 and {(0, True), (1, True), (0, False)} <= reads
+
+
+@forks
+def test_what_a_killed_process_has_put_aside_is_found_by_name_and_comes_back(two, monkeypatch):
+    """Between the two renames: the pair is known and found by its name; the next replacement tidies up."""
+    (old, new), folder = two
+    monkeypatch.setenv("MINISPEC_HOME", str(folder.parent))
+    rename = os.rename
+
+    def work():
+        os.rename = lambda *names: (rename(*names), os._exit(1))
+        put(new, folder)
+
+    os.waitpid(in_a_child(work), 0)
+    assert not folder.exists() and load_pair("pair").name == "a" and "pair" in known_pairs()
+    put(new, folder)
+    assert load_pair("pair").name == "b" and [path.name for path in folder.parent.iterdir()] == ["pair"]
+
+
+def end(child, which):
+    """Sends a signal until it ends a child: Python loses Ctrl-C where it comes while an object is deleted."""
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        os.kill(child, which)
+        time.sleep(0.005)
 
 
 @forks
@@ -162,20 +175,3 @@ def test_signals_at_random_moments(two):
         assert weights_hash(pair.target) == hashes[which] and pair.name == "ab"[which]
         seen.add(which)
     assert seen == {0, 1}
-
-
-@forks
-def test_what_a_killed_process_has_put_aside_is_found_by_name_and_comes_back(two, monkeypatch):
-    """Between the two renames: the pair is known and found by its name; the next replacement tidies up."""
-    (old, new), folder = two
-    monkeypatch.setenv("MINISPEC_HOME", str(folder.parent))
-    rename = os.rename
-
-    def work():
-        os.rename = lambda *names: (rename(*names), os._exit(1))
-        put(new, folder)
-
-    os.waitpid(in_a_child(work), 0)
-    assert not folder.exists() and load_pair("pair").name == "a" and "pair" in known_pairs()
-    put(new, folder)
-    assert load_pair("pair").name == "b" and [path.name for path in folder.parent.iterdir()] == ["pair"]

@@ -73,12 +73,6 @@ def test_rounds_stream_as_text(tokenizer):
     assert not any(REPLACEMENT in piece for piece in got)
 
 
-def test_a_stream_that_breaks_off_ends_with_what_there_is():
-    """Half a character at the very end is shown as such, not swallowed."""
-    tokens = CHARACTERS.encode("aé")[:2]
-    assert list(stream(in_rounds(tokens, [1]), CHARACTERS, 1)) == ["a", REPLACEMENT]
-
-
 # Stop texts.
 
 

@@ -56,13 +56,6 @@ def test_end_of_text_is_no_text(tokenizer):
     assert 0 <= tokenizer.end_of_text < tokenizer.vocab_size
 
 
-def test_half_a_character_decodes_to_the_replacement(tokenizer):
-    """Ids that stop inside a character do not fail."""
-    ids = TOKENIZERS["characters"].encode("é")
-    assert len(ids) == 2 and TOKENIZERS["characters"].decode(ids[:1]) == "\ufffd"
-    assert tokenizer.decode([]) == ""
-
-
 def test_a_batch_is_its_texts(tokenizer):
     """Texts encoded together give the ids of each alone, unpadded."""
     texts = ["The cat", "", "sat on the mat."]

@@ -112,7 +112,7 @@ def test_an_unusable_file_is_refused(data, complaint, tmp_path, monkeypatch):
         data(path)
     else:
         text_file(tmp_path, data)
-    monkeypatch.setattr(files, "MOST_BYTES", 149 if "larger" in complaint else 10**6)
+    monkeypatch.setattr(files, "MAX_BYTES", 149 if "larger" in complaint else 10**6)
     with pytest.raises(ValueError, match=complaint) as caught:
         load_corpus(path)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)

@@ -27,7 +27,7 @@ ENDS = {
 
 # These accept with probability min(1, p/q), and correct from the residual.
 REJECTION = ("rejection", "native_rejection")
-OWN_PICKS = ("coupled", "compare")  # compare the guess with a token drawn from p
+COMPARES_SAMPLES = ("coupled", "compare")  # compare the guess with a token drawn from p
 TOP = 4  # tokens of each distribution in a chart
 
 
@@ -133,7 +133,7 @@ class RoundSteps:
 
     def _ratio(self, p: float, q: float, verdict: str, draw: Draw | None) -> str:
         """Tells how p, q and the number drawn decide, as far as the rule is known."""
-        if self._rule in OWN_PICKS:
+        if self._rule in COMPARES_SAMPLES:
             return (
                 f"The target's own pick here is {'the same' if verdict == 'accepted' else 'another token'}."
             )
@@ -173,25 +173,27 @@ class RoundSteps:
         """Says what a correction or a bonus is taken from, and shows it."""
         i = self._accepted
         p = self._p[i]
-        picked = int(self._r.verdict.token[self._row])
+        token = int(self._r.verdict.token[self._row])
         rejected = i < len(self._guesses)
-        marks = {picked: "picked"} | ({self._guesses[i].id: "guess"} if rejected else {})
+        marks = {token: "picked"} | ({self._guesses[i].id: "guess"} if rejected else {})
         if is_one_hot(p):
-            return f"Its most probable token is {self._word(picked)}.", self._plain_chart(i, marks)
+            return f"Its most probable token is {self._word(token)}.", self._plain_chart(i, marks)
         source = "p"
         title = "the target's distribution p, from which the token is drawn"
         lead = ["p"]
-        of = {"p": p}
+        distributions = {"p": p}
         if rejected and self._rule in REJECTION:
             source = "the residual, norm(max(0, p − q))"
             title = "the residual: p − q where it is positive, scaled to 1"
             lead = ["residual", "q"]
-            of |= {"q": self._q[i], "residual": residual(p.double(), self._q[i].double())}
-        elif self._guesses and self._rule not in REJECTION + OWN_PICKS:
+            distributions |= {"q": self._q[i], "residual": residual(p.double(), self._q[i].double())}
+        elif self._guesses and self._rule not in REJECTION + COMPARES_SAMPLES:
             source = "what this rule makes of p and q"
             title = "the target's distribution p"
         by = _drawn(draw, ", by the number {:.4f}")
-        return f"{self._word(picked)} is drawn from {source}{by}.", self._chart(title, marks, *lead, **of)
+        return f"{self._word(token)} is drawn from {source}{by}.", self._chart(
+            title, marks, *lead, **distributions
+        )
 
     def _plain_chart(self, i: int, marks: dict[int, str]) -> Chart:
         """Shows the target's distribution as it is before temperature 0 puts all of it on one token."""
@@ -199,21 +201,25 @@ class RoundSteps:
         marks = {int(self._p[i].argmax()): ""} | marks
         return self._chart("what the target thinks; at temperature 0 the largest is taken", marks, "p", p=p)
 
-    def _chart(self, title: str, marks: dict[int, str], *lead: str, **of: Tensor) -> Chart:
+    def _chart(self, title: str, marks: dict[int, str], *lead: str, **distributions: Tensor) -> Chart:
         """Returns the tokens that lead one of some distributions and those with a mark, by token id.
 
         `of` are `p`, `q` and `residual`, [V] each, or some of them. Of those that `lead` names the most
         probable tokens are shown, and the first gives the order.
         """
-        leading = torch.stack([of[name].double() for name in lead])
-        found = set(leading.topk(min(TOP, leading.shape[1])).indices.flatten().tolist())
+        leading = torch.stack([distributions[name].double() for name in lead])
+        candidates = set(leading.topk(min(TOP, leading.shape[1])).indices.flatten().tolist())
         highest = leading.amax(0)
-        kept = [i for i in found | set(marks) if i in marks or highest[i] >= 5e-4]
-        kept.sort(key=lambda i: (-float(leading[0, i]), i))
+        token_ids = [i for i in candidates | set(marks) if i in marks or highest[i] >= 5e-4]
+        token_ids.sort(key=lambda i: (-float(leading[0, i]), i))
         words = self._recording.words
         bars = [
-            TokenBars(words[i], marks.get(i, ""), {name: float(each[i]) for name, each in of.items()})
-            for i in kept
+            TokenBars(
+                words[i],
+                marks.get(i, ""),
+                {name: float(distribution[i]) for name, distribution in distributions.items()},
+            )
+            for i in token_ids
         ]
         return Chart(title, tuple(bars))
 
@@ -248,12 +254,12 @@ class RoundSteps:
     def _end(self) -> str:
         return ENDS[self._r.finish[self._row] or "cap"]
 
-    def _held(self, lengths: CacheLengths, phase: Phase, made: int = 0) -> int:
+    def _held(self, lengths: CacheLengths, phase: Phase, guesses: int = 0) -> int:
         """Returns how many tokens a cache holds after a phase, or after so many guesses that it made."""
         verified = lengths.verified[self._row]
         after = lengths.after[self._row]
         if phase == "draft":
-            return lengths.before[self._row] + made  # it reads the token before, to guess the next one
+            return lengths.before[self._row] + guesses  # it reads the token before, to guess the next one
         if phase in ("rollback", "catch up"):
             return after if phase == "catch up" else min(verified, after)
         # Where rows of a batch have drafts of different lengths, the shorter ones are read with padding.
@@ -271,10 +277,10 @@ class RoundSteps:
         drafted = len(self._guesses)
         done = (here or 0) + 1
         committed = phase not in ("draft", "verify", "test")
-        made = done if phase == "draft" else drafted
+        drafted_now = done if phase == "draft" else drafted
         tested = done if phase == "test" else drafted * committed
         judged = tested if tested <= self._accepted else drafted  # after a rejection nothing is tested
-        guesses = (*self._judged[:judged], *self._guesses[judged:made])
+        guesses = (*self._judged[:judged], *self._guesses[judged:drafted_now])
         # What was read is the text as it was drafted; after rollback it is the text as it was committed.
         read = self.committed if phase in ("rollback", "catch up") else (*self._block, *guesses)
         held = tuple(replace(t, pending=False) for t in read)
@@ -288,7 +294,7 @@ class RoundSteps:
             sentence,
             text=self.committed if committed else (*self._text, *guesses),
             target_cache=held[: self._held(r.target_cache, phase)],
-            draft_cache=held[: self._held(r.draft_cache, phase, made)] if r.draft_cache else None,
+            draft_cache=held[: self._held(r.draft_cache, phase, drafted_now)] if r.draft_cache else None,
             round=r.index,
             before=len(self._block) - 1,
             positions=tuple(starmap(self._position, known)),
@@ -309,9 +315,9 @@ class RoundSteps:
         return RoundPosition(guess, q, says, p, ratio, test, kept)
 
 
-def _drawn(draw: Draw | None, said: str) -> str:
+def _drawn(draw: Draw | None, template: str) -> str:
     """Fills the number drawn into some words; without a number there are none."""
-    return "" if draw is None or draw.number is None else said.format(draw.number)
+    return "" if draw is None or draw.number is None else template.format(draw.number)
 
 
 def is_one_hot(distribution: Tensor) -> bool:

@@ -69,7 +69,7 @@ class Stepper:
             lines.append(f"{i:3d}. [{step.phase}] {step.title}. {step.sentence}")
         return "\n".join(lines)
 
-    def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
+    def _repr_mimebundle_(self, **options: Any) -> Mapping[str, Any]:
         return {"text/html": self.html(), "text/plain": self.text()}
 
 
@@ -109,16 +109,19 @@ def steps(recording: Recording, prompt: int = 0, rounds: int | None = None) -> l
     before = [Token(t, recording.words[t], "prompt") for t in trace.prompts[prompt]]
     committed = (*before[:-1], replace(before[-1], state="pending", pending=True))
     finish = trace.finish(prompt) if len(shown) == len(live) else None
-    found = [_prefill(before, committed, shown, finish)]
+    all_steps = [_prefill(before, committed, shown, finish)]
     for r, row in shown:
-        one = RoundSteps(recording, r, row, prompt, committed)
-        found.extend(one.steps())
-        committed = one.committed
+        round_steps = RoundSteps(recording, r, row, prompt, committed)
+        all_steps.extend(round_steps.steps())
+        committed = round_steps.committed
     text = settled(committed)
     if finish is not None:
         text = tuple(replace(t, pending=False) for t in text)
     title, sentence = _sum_up(shown, ENDS.get(finish or ""))
-    return [*found, Step("end", title, sentence, text, found[-1].target_cache, found[-1].draft_cache)]
+    return [
+        *all_steps,
+        Step("end", title, sentence, text, all_steps[-1].target_cache, all_steps[-1].draft_cache),
+    ]
 
 
 def _prefill(

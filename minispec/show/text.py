@@ -38,7 +38,7 @@ def printable(text: str) -> str:
 
     Line ends and tabs stay.
     """
-    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+    return CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def readable(text: str) -> str:
@@ -48,8 +48,8 @@ def readable(text: str) -> str:
 
 def shown(word: str) -> str:
     """Returns a token's text by itself: without the space that begins a word, other blanks as signs."""
-    seen = readable(word).replace(" ", SPACE)
-    return seen.removeprefix(SPACE) or seen or "(nothing)"
+    text = readable(word).replace(" ", SPACE)
+    return text.removeprefix(SPACE) or text or "(nothing)"
 
 
 def quoted(word: str) -> str:
@@ -172,7 +172,7 @@ class Outcome:
 
     def speed_up(self, alone: "Outcome") -> float:
         """Returns how many times less time a token takes than in another run."""
-        per_token, base = (one.seconds / max(one.tokens, 1) for one in (self, alone))
+        per_token, base = (outcome.seconds / max(outcome.tokens, 1) for outcome in (self, alone))
         return base / per_token
 
 
@@ -224,9 +224,13 @@ def losses_table(info: Mapping[str, Mapping[str, float]], floor: float | None) -
     table = Table(title="Training", title_justify="left")
     for column in ("model", "parameters", "steps", "seconds", "loss, nats/token"):
         table.add_column(column, justify="left" if column == "model" else "right")
-    for stage, of in info.items():
-        numbers = f"{int(of['parameters']):,}", str(int(of["steps"])), f"{of['seconds']:.0f}"
-        table.add_row(Text(printable(stage)), *numbers, f"{of['validation_loss']:.4f}")
+    for stage, measures in info.items():
+        numbers = (
+            f"{int(measures['parameters']):,}",
+            str(int(measures["steps"])),
+            f"{measures['seconds']:.0f}",
+        )
+        table.add_row(Text(printable(stage)), *numbers, f"{measures['validation_loss']:.4f}")
     if floor is not None:
         table.add_row("entropy of the grammar", "", "", "", f"{floor:.4f}")
     return table

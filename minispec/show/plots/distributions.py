@@ -58,9 +58,9 @@ def rule_distribution(
         GUESS.word: guess,
     }
     rows = [[head, *map(_part, line)] for head, line in lines.items() if line is not None]
-    away = total_variation(emitted, p)
-    off = {label: x - y for label, x, y in zip(labels, emitted, p, strict=True)}
-    case = "right" if away < 1e-9 else "constant" if max(emitted) > 1 - 1e-9 else ""
+    distance = total_variation(emitted, p)
+    differences = {label: x - y for label, x, y in zip(labels, emitted, p, strict=True)}
+    case = "right" if distance < 1e-9 else "constant" if max(emitted) > 1 - 1e-9 else ""
     return worded(
         "rule-distribution",
         figure,
@@ -69,13 +69,13 @@ def rule_distribution(
         name=name,
         labels=", ".join(labels),
         kept=parts(found.kept, WHOLE),
-        said=parts(found.said, WHOLE),
+        replacing=parts(found.said, WHOLE),
         together=parts(emitted, WHOLE),
         target=parts(p, WHOLE),
-        few=", ".join(label for label, x in off.items() if x < -1e-9),
-        many=", ".join(label for label, x in off.items() if x > 1e-9),
+        rarer=", ".join(label for label, x in differences.items() if x < -1e-9),
+        commoner=", ".join(label for label, x in differences.items() if x > 1e-9),
         constant=max(zip(emitted, labels, strict=True))[1],
-        away=away,
+        distance=distance,
         acceptance=Fraction(found.acceptance).limit_denominator(100),
     )
 
@@ -90,8 +90,8 @@ def envelope(p: Sequence[float], samples: int, false_alarm: float = FALSE_ALARM)
     All shares do at once, but for a probability of `false_alarm` at most: each is a mean of N yes-or-no
     samples, which Hoeffding's inequality bounds on both sides (see `statistics.deviation`).
     """
-    away = deviation(false_alarm / (2 * len(p)), samples)
-    return [(max(0.0, x - away), min(1.0, x + away)) if 0 < x < 1 else (x, x) for x in p]
+    margin = deviation(false_alarm / (2 * len(p)), samples)
+    return [(max(0.0, x - margin), min(1.0, x + margin)) if 0 < x < 1 else (x, x) for x in p]
 
 
 def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> str:
@@ -102,9 +102,9 @@ def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> 
         return "right"
     if max(counts) == sum(counts):
         return f"always {names[counts.index(max(counts))]}"
-    off = [share - x for share, x in zip(shares, p, strict=True)]
-    worst = max(range(len(off)), key=lambda i: (abs(off[i]), off[i]))
-    return f"{names[worst]} too {'often' if off[worst] > 0 else 'rarely'}"
+    differences = [share - x for share, x in zip(shares, p, strict=True)]
+    worst = max(range(len(differences)), key=lambda i: (abs(differences[i]), differences[i]))
+    return f"{names[worst]} too {'often' if differences[worst] > 0 else 'rarely'}"
 
 
 def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], names: Sequence[str]) -> Picture:
@@ -115,18 +115,25 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
     Raises:
         ValueError: if there is no rule, or one has no draw or counts of other tokens than p has.
     """
-    if not counts or any(len(of) != len(p) or sum(of) < 1 for of in counts.values()):
+    if not counts or any(
+        len(token_counts) != len(p) or sum(token_counts) < 1 for token_counts in counts.values()
+    ):
         raise ValueError(f"give at least one rule, and for each {len(p)} counts with one draw at least")
-    said = {rule: verdict(of, p, names) for rule, of in counts.items()}
-    right = [rule for rule, word in said.items() if word == "right"]
-    verdicts = [f"{(RIGHT if rule in right else WRONG).glyph} {word}" for rule, word in said.items()]
-    across = min(4, len(counts))
-    size = max(12, across * (widest([*counts, *verdicts], 3.3) + 0.4)), 4.6 * -(-len(counts) // across) + 1.4
-    figure, panels = charts.panels(len(counts), across, *size, sharey=True)
+    verdict_by_rule = {rule: verdict(token_counts, p, names) for rule, token_counts in counts.items()}
+    right_rules = [rule for rule, word in verdict_by_rule.items() if word == "right"]
+    verdicts = [
+        f"{(RIGHT if rule in right_rules else WRONG).glyph} {word}" for rule, word in verdict_by_rule.items()
+    ]
+    panels_per_line = min(4, len(counts))
+    size = (
+        max(12, panels_per_line * (widest([*counts, *verdicts], 3.3) + 0.4)),
+        4.6 * -(-len(counts) // panels_per_line) + 1.4,
+    )
+    figure, panels = charts.panels(len(counts), panels_per_line, *size, sharey=True)
     rows = [["in twelfths", *names], [TARGET.word, *(f"{WHOLE * x:.2f}" for x in p)]]
-    for axes, word, (rule, of) in zip(panels, verdicts, counts.items(), strict=True):
-        shares = [WHOLE * count / sum(of) for count in of]
-        bounds = [(WHOLE * low, WHOLE * high) for low, high in envelope(p, sum(of))]
+    for axes, word, (rule, token_counts) in zip(panels, verdicts, counts.items(), strict=True):
+        shares = [WHOLE * count / sum(token_counts) for count in token_counts]
+        bounds = [(WHOLE * low, WHOLE * high) for low, high in envelope(p, sum(token_counts))]
         _panel(axes, f"{rule}\n{word}", shares, bounds, [WHOLE * x for x in p])
         charts.columns(axes, [f"{name}\n{x:.1f}" for name, x in zip(names, shares, strict=True)])
         rows.append([rule, *(f"{share:.2f}" for share in shares), word])
@@ -140,9 +147,9 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
         rules=len(counts),
         names=", ".join(names),
         odds=1 / FALSE_ALARM,
-        right=" and ".join(right) or "none",
-        words=", ".join(f"{rule} {word}" for rule, word in said.items()),
-        draws=max(sum(of) for of in counts.values()),
+        right=" and ".join(right_rules) or "none",
+        words=", ".join(f"{rule} {word}" for rule, word in verdict_by_rule.items()),
+        draws=max(sum(token_counts) for token_counts in counts.values()),
     )
 
 

@@ -73,21 +73,21 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
     wide = widest(names) + 0.2
     top = -wide
     places = [(MARGIN + (wide + GAP) * (at - first), top - LINE * i) for i, at in enumerate(positions, 1)]
-    left = places[-1][0] + wide + GAP  # of the mask
-    page = Board(left + LINE * len(names) + MARGIN)
+    mask_left = places[-1][0] + wide + GAP  # of the mask
+    page = Board(mask_left + LINE * len(names) + MARGIN)
     for position, (x, _) in dict(zip(positions, places, strict=True)).items():
         page.write(x, top + 0.2, f"position {first}" if position == first else str(position))
     twin = [["sees", "position", "token"]]
-    for i, ((x, y), name, sees) in enumerate(zip(places, names, tree.mask[0].tolist(), strict=True)):
+    for i, ((x, y), name, visible_keys) in enumerate(zip(places, names, tree.mask[0].tolist(), strict=True)):
         state = DRAFTED if i else PENDING
         if i:
             parent = places[parents[i - 1]][1]
             page.axes.plot([x - GAP, x], [parent + SMALL / 2, y + SMALL / 2], "k-")
         page.tile((x, y), (wide, SMALL), state, name)
-        page.write(left + LINE * i + SMALL / 2, top, name, rotation=90, ha="center", va="bottom")
-        row = [NEW if seen else HIDDEN for seen in sees]
+        page.write(mask_left + LINE * i + SMALL / 2, top, name, rotation=90, ha="center", va="bottom")
+        row = [NEW if visible else HIDDEN for visible in visible_keys]
         for j, look in enumerate(row):
-            page.tile((left + LINE * j, y), (SMALL, SMALL), look, look.glyph)
+            page.tile((mask_left + LINE * j, y), (SMALL, SMALL), look, look.glyph)
         signs = "".join(look.glyph or "-" for look in row)
         twin.append([signs, str(positions[i]), f"{'  ' * (positions[i] - first)}{state.glyph} {name}"])
     figure = page.end(places[-1][1] - 0.1, [PENDING, DRAFTED, NEW, HIDDEN])
@@ -98,19 +98,19 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
 def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
     """Draws trees side by side, a column a depth: of each, under its name, the parents as in a `Draft`."""
     figure = sheet(12, 5)
-    deep = []
+    deepest = []
     panels = figure.subplots(1, len(shapes), sharey=True, squeeze=False)[0]
     for axes, (name, parents) in zip(panels, shapes.items(), strict=True):
         depths = Tree.after(torch.tensor([0]), torch.tensor([list(parents)])).positions[0].tolist()
         places = [(depth, -depths[:i].count(depth)) for i, depth in enumerate(depths)]
         for i, parent in enumerate(parents, 1):
             axes.plot(*zip(places[parent], places[i], strict=True), "k-", zorder=1)
-        for state, some in ((PENDING, places[:1]), (DRAFTED, places[1:])):
-            axes.plot(*zip(*some, strict=True), clip_on=False, **charts.dots(state, 16))
+        for state, points in ((PENDING, places[:1]), (DRAFTED, places[1:])):
+            axes.plot(*zip(*points, strict=True), clip_on=False, **charts.dots(state, 16))
         charts.prepare(axes, "depth", grid="", title=name, loc="center")
         axes.set(xticks=range(depths[-1] + 1), yticks=[])
         axes.spines["left"].set_visible(False)
-        deep.append(depths[-1])
+        deepest.append(depths[-1])
     twin = [f"{name}: parents {' '.join(map(str, parents))}" for name, parents in shapes.items()]
-    names, said = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in deep)
-    return worded("tree-shapes", figure, twin, names=names, deep=said, drafted=len(parents))
+    names, depth_texts = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in deepest)
+    return worded("tree-shapes", figure, twin, names=names, deepest=depth_texts, drafted=len(parents))

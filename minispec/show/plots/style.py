@@ -52,7 +52,7 @@ class Picture:
             f'<figcaption style="max-width:44em">{html.escape(self.caption)}</figcaption></figure>'
         )
 
-    def _repr_mimebundle_(self, **asked: Any) -> Mapping[str, Any]:
+    def _repr_mimebundle_(self, **options: Any) -> Mapping[str, Any]:
         return {"text/html": self.html(), "text/plain": self.twin}
 
 

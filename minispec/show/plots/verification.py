@@ -13,9 +13,9 @@ from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 from minispec.show.text import check_chain, count, probability, quoted, shown, verdicts
 
-MOST = 28  # positions along a text in one figure
+MAX_POSITIONS = 28  # positions along a text in one figure
 LOOKS = STATES | {"cut": State(STATES["untested"].colour, "/", word="after the end")}
-SAID = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
+OUTCOMES = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ def drafted_tokens(
     emitted = r.emitted[row]
     last = r.tested(row) if r.kind(row) != "draft" else None
     best = r.target_probs[row].argmax(-1).tolist()
-    found = []
+    tokens = []
     for i, state in enumerate(verdicts(r, row)):
         token = int(r.draft.tokens[row, i])
         q = float(r.draft.probs[row, i, token])
         p = float(r.target_probs[row, i, token])
-        found.append(
+        tokens.append(
             DraftedToken(
                 round=r.index,
                 index=i,
@@ -74,7 +74,7 @@ def drafted_tokens(
                 added=words[emitted[-1]] if i + 1 == last else "",
             )
         )
-    return found
+    return tokens
 
 
 def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | None] = ()) -> Picture:
@@ -89,18 +89,18 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     """
     tests = drafted_tokens(r, words, drawn=drawn)
     kind = r.kind(0)
-    kept = r.accepted(0)
+    accepted = r.accepted(0)
     added = words[r.emitted[0][-1]]
-    said = [f"{quoted(test.word)} {SAID[test.state]}" for test in tests]
+    outcomes = [f"{quoted(test.word)} {OUTCOMES[test.state]}" for test in tests]
     verdict = [tile(LOOKS[test.state], shown(test.word)) for test in tests]
     lines = [Line("verdict", verdict)]
     states = [test.state for test in tests]
     if kind == "correction":
-        lines.append(Line("instead", [Cell()] * kept + [tile(LOOKS[kind], shown(added))]))
-        said.insert(kept + 1, f"replaced by {quoted(added)}")
+        lines.append(Line("instead", [Cell()] * accepted + [tile(LOOKS[kind], shown(added))]))
+        outcomes.insert(accepted + 1, f"replaced by {quoted(added)}")
     elif kind == "bonus":
         verdict.append(tile(LOOKS[kind], shown(added)))
-        said.append(f"then {quoted(added)}, {STATES[kind].word}")
+        outcomes.append(f"then {quoted(added)}, {STATES[kind].word}")
     tested = [test.state != "untested" for test in tests]
     if (r.target_probs[0].amax(-1) == 1).all():
         numbers = {
@@ -123,13 +123,13 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
         tiled(lines, key=in_order([*states, kind], LOOKS)),
         twin_of(lines),
         "nothing-drafted" if kind == "bonus" and not tests else kind,
-        kept=kept,
+        accepted=accepted,
         drafted=len(tests),
         round=r,
-        said=", ".join(said),
+        outcomes=", ".join(outcomes),
         added=quoted(added),
         tokens=count(len(r.emitted[0]), "token"),
-        rejected=quoted(tests[kept].word) if kind == "correction" else "",
+        rejected=quoted(tests[accepted].word) if kind == "correction" else "",
     )
 
 
@@ -158,7 +158,7 @@ def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
     Of the `positions_of` a row, one at least, the first 28 are drawn. After each round stands the target's
     own token, which was not tested and so has no bars.
     """
-    chosen = list(positions[:MOST])
+    chosen = list(positions[:MAX_POSITIONS])
     columns: list[tuple[str, State, DraftedToken | None]] = []
     for x in chosen:
         columns.append((x.word, STATES["accepted" if x.accepted else "rejected"], x))

@@ -27,7 +27,7 @@ ENDS = {
 
 # These accept with probability min(1, p/q), and correct from the residual.
 REJECTION = ("rejection", "native_rejection")
-OWN_PICKS = ("coupled", "compare")  # compare the guess with a token drawn from p
+COMPARES_SAMPLES = ("coupled", "compare")  # compare the guess with a token drawn from p
 TOP = 4  # tokens of each distribution in a chart
 
 
@@ -85,22 +85,21 @@ class RoundSteps:
 
     def _draft(self, i: int) -> Step:
         guess = self._guesses[i]
-        guess_text = quoted(guess.text)
+        word = quoted(guess.text)
         q = self._q[i]
         subject = "The drafter looks back"
         if self._r.draft_cache:
             subject = f"The draft model reads {quoted(self._guesses[i - 1].text) if i else self._pending}"
         draw = self._recording.draft_draw(self._r.index, i, self._prompt)
-        sentence = f"{subject}. Its most probable token is {guess_text}."
+        sentence = f"{subject}. Its most probable token is {word}."
         chart = NO_CHART
         if not is_one_hot(q):
             drawn_text = _drawn(draw, " The number drawn is {:.4f}.")
-            q_guess = equation("q", float(q[guess.id]))
-            sentence = f"{subject} and draws {guess_text}, for which {q_guess}.{drawn_text}"
+            sentence = (
+                f"{subject} and draws {word}, for which {equation('q', float(q[guess.id]))}.{drawn_text}"
+            )
             chart = self._chart("what the draft model thinks comes next", {guess.id: "guess"}, "q", q=q)
-        return self._step(
-            "draft", f"Guess {i + 1} of {len(self._guesses)}: {guess_text}", sentence, i, chart, draw
-        )
+        return self._step("draft", f"Guess {i + 1} of {len(self._guesses)}: {word}", sentence, i, chart, draw)
 
     def _verify(self) -> Step:
         drafted = len(self._guesses)
@@ -136,7 +135,7 @@ class RoundSteps:
 
     def _ratio(self, p: float, q: float, verdict: str, draw: Draw | None) -> str:
         """Tells how p, q and the number drawn decide, as far as the rule is known."""
-        if self._rule in OWN_PICKS:
+        if self._rule in COMPARES_SAMPLES:
             return (
                 f"The target's own pick here is {'the same' if verdict == 'accepted' else 'another token'}."
             )
@@ -184,18 +183,18 @@ class RoundSteps:
         source = "p"
         title = "the target's distribution p, from which the token is drawn"
         lead = ["p"]
-        of = {"p": p}
+        distributions = {"p": p}
         if rejected and self._rule in REJECTION:
             source = "the residual, norm(max(0, p − q))"
             title = "the residual: p − q where it is positive, scaled to 1"
             lead = ["residual", "q"]
-            of |= {"q": self._q[i], "residual": residual(p.double(), self._q[i].double())}
-        elif self._guesses and self._rule not in REJECTION + OWN_PICKS:
+            distributions |= {"q": self._q[i], "residual": residual(p.double(), self._q[i].double())}
+        elif self._guesses and self._rule not in REJECTION + COMPARES_SAMPLES:
             source = "what this rule makes of p and q"
             title = "the target's distribution p"
         drawn_text = _drawn(draw, ", by the number {:.4f}")
         return f"{self._word(token)} is drawn from {source}{drawn_text}.", self._chart(
-            title, marks, *lead, **of
+            title, marks, *lead, **distributions
         )
 
     def _plain_chart(self, i: int, marks: dict[int, str]) -> Chart:
@@ -204,21 +203,25 @@ class RoundSteps:
         marks = {int(self._p[i].argmax()): ""} | marks
         return self._chart("what the target thinks; at temperature 0 the largest is taken", marks, "p", p=p)
 
-    def _chart(self, title: str, marks: dict[int, str], *lead: str, **of: Tensor) -> Chart:
+    def _chart(self, title: str, marks: dict[int, str], *lead: str, **distributions: Tensor) -> Chart:
         """Returns the tokens that lead one of some distributions and those with a mark, by token id.
 
         `of` are `p`, `q` and `residual`, [V] each, or some of them. Of those that `lead` names the most
         probable tokens are shown, and the first gives the order.
         """
-        leading = torch.stack([of[name].double() for name in lead])
-        leading_ids = set(leading.topk(min(TOP, leading.shape[1])).indices.flatten().tolist())
+        leading = torch.stack([distributions[name].double() for name in lead])
+        candidates = set(leading.topk(min(TOP, leading.shape[1])).indices.flatten().tolist())
         highest = leading.amax(0)
-        shown_ids = [i for i in leading_ids | set(marks) if i in marks or highest[i] >= 5e-4]
-        shown_ids.sort(key=lambda i: (-float(leading[0, i]), i))
+        token_ids = [i for i in candidates | set(marks) if i in marks or highest[i] >= 5e-4]
+        token_ids.sort(key=lambda i: (-float(leading[0, i]), i))
         words = self._recording.words
         bars = [
-            TokenBars(words[i], marks.get(i, ""), {name: float(probs[i]) for name, probs in of.items()})
-            for i in shown_ids
+            TokenBars(
+                words[i],
+                marks.get(i, ""),
+                {name: float(distribution[i]) for name, distribution in distributions.items()},
+            )
+            for i in token_ids
         ]
         return Chart(title, tuple(bars))
 
@@ -253,12 +256,12 @@ class RoundSteps:
     def _end(self) -> str:
         return ENDS[self._r.finish[self._row] or "cap"]
 
-    def _held(self, lengths: CacheLengths, phase: Phase, drafted: int = 0) -> int:
+    def _held(self, lengths: CacheLengths, phase: Phase, guesses: int = 0) -> int:
         """Returns how many tokens a cache holds after a phase, or after so many guesses that it made."""
         verified = lengths.verified[self._row]
         after = lengths.after[self._row]
         if phase == "draft":
-            return lengths.before[self._row] + drafted  # it reads the token before, to guess the next one
+            return lengths.before[self._row] + guesses  # it reads the token before, to guess the next one
         if phase in ("rollback", "catch up"):
             return after if phase == "catch up" else min(verified, after)
         # Where rows of a batch have drafts of different lengths, the shorter ones are read with padding.
@@ -276,10 +279,10 @@ class RoundSteps:
         drafted = len(self._guesses)
         done = (here or 0) + 1
         committed = phase not in ("draft", "verify", "test")
-        drafted_tokens = done if phase == "draft" else drafted
+        drafted_now = done if phase == "draft" else drafted
         tested = done if phase == "test" else drafted * committed
         judged = tested if tested <= self._accepted else drafted  # after a rejection nothing is tested
-        guesses = (*self._judged[:judged], *self._guesses[judged:drafted_tokens])
+        guesses = (*self._judged[:judged], *self._guesses[judged:drafted_now])
         # What was read is the text as it was drafted; after rollback it is the text as it was committed.
         read = self.committed if phase in ("rollback", "catch up") else (*self._block, *guesses)
         held = tuple(replace(t, pending=False) for t in read)
@@ -293,7 +296,7 @@ class RoundSteps:
             sentence,
             text=self.committed if committed else (*self._text, *guesses),
             target_cache=held[: self._held(r.target_cache, phase)],
-            draft_cache=held[: self._held(r.draft_cache, phase, drafted_tokens)] if r.draft_cache else None,
+            draft_cache=held[: self._held(r.draft_cache, phase, drafted_now)] if r.draft_cache else None,
             round=r.index,
             before=len(self._block) - 1,
             positions=tuple(starmap(self._position, known)),

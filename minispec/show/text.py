@@ -48,8 +48,8 @@ def readable(text: str) -> str:
 
 def shown(word: str) -> str:
     """Returns a token's text by itself: without the space that begins a word, other blanks as signs."""
-    visible = readable(word).replace(" ", SPACE)
-    return visible.removeprefix(SPACE) or visible or "(nothing)"
+    text = readable(word).replace(" ", SPACE)
+    return text.removeprefix(SPACE) or text or "(nothing)"
 
 
 def quoted(word: str) -> str:
@@ -224,9 +224,13 @@ def losses_table(info: Mapping[str, Mapping[str, float]], floor: float | None) -
     table = Table(title="Training", title_justify="left")
     for column in ("model", "parameters", "steps", "seconds", "loss, nats/token"):
         table.add_column(column, justify="left" if column == "model" else "right")
-    for stage, of in info.items():
-        numbers = f"{int(of['parameters']):,}", str(int(of["steps"])), f"{of['seconds']:.0f}"
-        table.add_row(Text(printable(stage)), *numbers, f"{of['validation_loss']:.4f}")
+    for stage, measures in info.items():
+        numbers = (
+            f"{int(measures['parameters']):,}",
+            str(int(measures["steps"])),
+            f"{measures['seconds']:.0f}",
+        )
+        table.add_row(Text(printable(stage)), *numbers, f"{measures['validation_loss']:.4f}")
     if floor is not None:
         table.add_row("entropy of the grammar", "", "", "", f"{floor:.4f}")
     return table

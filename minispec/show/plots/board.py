@@ -173,8 +173,8 @@ def worded(name: str, figure: Figure, twin: Sequence[str], case: str = "", /, **
     The twin is a text or its lines. `case` is a special case there, and `values` are what these texts leave
     open; the rest: see `titled`.
     """
-    wording = WORDS[name] | WORDS[name].get(case, {})
-    title, alt, caption = (" ".join(wording[part].split()).format(**values) for part in PARTS)
+    texts = WORDS[name] | WORDS[name].get(case, {})
+    title, alt, caption = (" ".join(texts[part].split()).format(**values) for part in PARTS)
     return titled(name, figure, title, alt, caption, twin if isinstance(twin, str) else "\n".join(twin))
 
 

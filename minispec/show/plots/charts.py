@@ -1,7 +1,7 @@
 """What charts of numbers share: axes with large text, keys beside them, numbers as people write them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,11 +16,12 @@ from minispec.show.signs import DRAFTER, GUESS, State
 # Curves in order are told apart by lightness (cividis) and line style, and each is named at its end.
 CURVES = (("#00224E", "-"), ("#434E6C", "--"), ("#7D7C78", "-."), ("#A59C74", ":"), ("#000000", "-"))
 GAIN = State(DRAFTER.colour, "", word="faster")
+Grid = Literal["both", "x", "y", ""]  # which lines a chart has behind it; empty: none
 Numbers = Sequence[float] | np.ndarray
 LOSS = State("#EEEEEE", "", hatch="..", word="slower than the target alone")
 
 
-def chart(width: float, height: float, x: str = "", y: str = "", grid: str = "both") -> tuple[Figure, Axes]:
+def chart(width: float, height: float, x: str = "", y: str = "", grid: Grid = "both") -> tuple[Figure, Axes]:
     """Returns a figure, in inches, with one pair of axes, named as by `prepare`."""
     figure = sheet(width, height)
     return figure, prepare(figure.add_subplot(), x, y, grid)
@@ -37,7 +38,7 @@ def panels(
     return figure, grid[:count]
 
 
-def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both", title: str = "", **style: Any) -> Axes:
+def prepare(axes: Axes, x: str = "", y: str = "", grid: Grid = "both", title: str = "", **style: Any) -> Axes:
     """Names both axes, sets their text to a readable size, and takes away what only decorates.
 
     `style` is for the title, such as `weight`; by default it begins at the left.
@@ -48,7 +49,7 @@ def prepare(axes: Axes, x: str = "", y: str = "", grid: str = "both", title: str
     axes.tick_params(which="both", labelsize=TEXT)
     axes.spines[["top", "right"]].set_visible(False)
     if grid:
-        axes.grid(alpha=0.3, axis=grid)  # type: ignore[arg-type]
+        axes.grid(alpha=0.3, axis=grid)
         axes.set_axisbelow(True)
     return axes
 
@@ -124,8 +125,10 @@ def keys(axes: Axes, columns: int = 1) -> None:
 
 def keys_below(figure: Figure, handles: Sequence[Any] = (), columns: int = 2) -> None:
     """Puts one key under all panels; without handles, of what the first panel shows."""
-    entries = handles or figure.axes[0].get_legend_handles_labels()[0]
-    figure.legend(handles=entries, loc="outside lower left", ncols=columns, fontsize=TEXT, frameon=False)
+    shown_handles = handles or figure.axes[0].get_legend_handles_labels()[0]
+    figure.legend(
+        handles=shown_handles, loc="outside lower left", ncols=columns, fontsize=TEXT, frameon=False
+    )
 
 
 def note(

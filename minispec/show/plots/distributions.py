@@ -32,9 +32,9 @@ def rule_distribution(
 ) -> Picture:
     """Draws what a rule emits as bars of two parts, with the target's distribution as a line across each.
 
-    `first_token` is what the function returns; p [V] is the target's distribution and q [V], behind the bars,
-    the draft's. `labels` [V] are what the tokens are called, and `name` is what the title calls the rule,
-    such as `Rule 3`. The reader expects the distribution `guess` [V].
+    It was `found` by `first_token`; p [V] is the target's distribution and q [V], shown behind the bars, the
+    draft's. `labels` [V] are what the tokens are called, and `name` is what the title calls the rule, such as
+    `Rule 3`. The reader expects the distribution `guess` [V].
     """
     figure, axes = charts.chart(max(9.0, 2.4 * len(p) + 2), 6.6, "", "probability", "y")
     if q is not None:
@@ -60,9 +60,9 @@ def rule_distribution(
         GUESS.word: guess,
     }
     rows = [[head, *map(_part, line)] for head, line in lines.items() if line is not None]
-    away = total_variation(emitted, p)
+    distance = total_variation(emitted, p)
     differences = {label: x - y for label, x, y in zip(labels, emitted, p, strict=True)}
-    case = "right" if away < 1e-9 else "constant" if max(emitted) > 1 - 1e-9 else ""
+    case = "right" if distance < 1e-9 else "constant" if max(emitted) > 1 - 1e-9 else ""
     return worded(
         "rule-distribution",
         figure,
@@ -71,13 +71,13 @@ def rule_distribution(
         name=name,
         labels=", ".join(labels),
         kept=parts(first_token.accepted, WHOLE),
-        said=parts(first_token.corrected, WHOLE),
+        replacing=parts(first_token.corrected, WHOLE),
         together=parts(emitted, WHOLE),
         target=parts(p, WHOLE),
-        few=", ".join(label for label, x in differences.items() if x < -1e-9),
-        many=", ".join(label for label, x in differences.items() if x > 1e-9),
+        rarer=", ".join(label for label, x in differences.items() if x < -1e-9),
+        commoner=", ".join(label for label, x in differences.items() if x > 1e-9),
         constant=max(zip(emitted, labels, strict=True))[1],
-        away=away,
+        distance=distance,
         acceptance=Fraction(first_token.acceptance).limit_denominator(100),
     )
 
@@ -92,8 +92,8 @@ def envelope(p: Sequence[float], samples: int, false_alarm: float = FALSE_ALARM)
     All shares do at once, but for a probability of `false_alarm` at most: each is a mean of N yes-or-no
     samples, which Hoeffding's inequality bounds on both sides (see `statistics.deviation`).
     """
-    away = deviation(false_alarm / (2 * len(p)), samples)
-    return [(max(0.0, x - away), min(1.0, x + away)) if 0 < x < 1 else (x, x) for x in p]
+    margin = deviation(false_alarm / (2 * len(p)), samples)
+    return [(max(0.0, x - margin), min(1.0, x + margin)) if 0 < x < 1 else (x, x) for x in p]
 
 
 def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> str:
@@ -117,18 +117,25 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
     Raises:
         ValueError: if there is no rule, or one has no draw or counts of other tokens than p has.
     """
-    if not counts or any(len(of) != len(p) or sum(of) < 1 for of in counts.values()):
+    if not counts or any(
+        len(token_counts) != len(p) or sum(token_counts) < 1 for token_counts in counts.values()
+    ):
         raise ValueError(f"give at least one rule, and for each {len(p)} counts with one draw at least")
-    verdict_of = {rule: verdict(of, p, names) for rule, of in counts.items()}
-    right = [rule for rule, word in verdict_of.items() if word == "right"]
-    verdicts = [f"{(RIGHT if rule in right else WRONG).glyph} {word}" for rule, word in verdict_of.items()]
-    across = min(4, len(counts))
-    size = max(12, across * (widest([*counts, *verdicts], 3.3) + 0.4)), 4.6 * -(-len(counts) // across) + 1.4
-    figure, panels = charts.panels(len(counts), across, *size, sharey=True)
+    verdict_by_rule = {rule: verdict(token_counts, p, names) for rule, token_counts in counts.items()}
+    right_rules = [rule for rule, word in verdict_by_rule.items() if word == "right"]
+    verdicts = [
+        f"{(RIGHT if rule in right_rules else WRONG).glyph} {word}" for rule, word in verdict_by_rule.items()
+    ]
+    panels_per_line = min(4, len(counts))
+    size = (
+        max(12, panels_per_line * (widest([*counts, *verdicts], 3.3) + 0.4)),
+        4.6 * -(-len(counts) // panels_per_line) + 1.4,
+    )
+    figure, panels = charts.panels(len(counts), panels_per_line, *size, sharey=True)
     rows = [["in twelfths", *names], [TARGET.word, *(f"{WHOLE * x:.2f}" for x in p)]]
-    for axes, word, (rule, of) in zip(panels, verdicts, counts.items(), strict=True):
-        shares = [WHOLE * count / sum(of) for count in of]
-        bounds = [(WHOLE * low, WHOLE * high) for low, high in envelope(p, sum(of))]
+    for axes, word, (rule, token_counts) in zip(panels, verdicts, counts.items(), strict=True):
+        shares = [WHOLE * count / sum(token_counts) for count in token_counts]
+        bounds = [(WHOLE * low, WHOLE * high) for low, high in envelope(p, sum(token_counts))]
         _panel(axes, f"{rule}\n{word}", shares, bounds, [WHOLE * x for x in p])
         charts.columns(axes, [f"{name}\n{x:.1f}" for name, x in zip(names, shares, strict=True)])
         rows.append([rule, *(f"{share:.2f}" for share in shares), word])
@@ -142,9 +149,9 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
         rules=len(counts),
         names=", ".join(names),
         odds=1 / FALSE_ALARM,
-        right=" and ".join(right) or "none",
-        words=", ".join(f"{rule} {word}" for rule, word in verdict_of.items()),
-        draws=max(sum(of) for of in counts.values()),
+        right=" and ".join(right_rules) or "none",
+        words=", ".join(f"{rule} {word}" for rule, word in verdict_by_rule.items()),
+        draws=max(sum(token_counts) for token_counts in counts.values()),
     )
 
 

@@ -12,7 +12,7 @@ from minispec.show.plots import charts
 from minispec.show.plots.board import GREY, widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned
 from minispec.show.signs import DRAFTER, STATES
-from minispec.show.text import probability, quoted, shown
+from minispec.show.text import check_chain, probability, quoted, shown
 
 ACROSS = 5  # charts beside each other
 TOP = 5  # tokens per chart
@@ -37,10 +37,9 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
     Raises:
         ValueError: if nothing was drafted, or a tree was.
     """
-    if r.draft.parents is not None:
-        raise ValueError(f"round {r.index} drafted a tree; this shows chains alone")
+    check_chain(r)
     count = r.drafted(0)
-    if not r.live[0] or count == 0:
+    if count == 0:
         raise ValueError(f"round {r.index} drafted nothing")
     drafted = r.draft.tokens[0, :count].tolist()
     drawn_q = [float(r.draft.probs[0, i, token]) for i, token in enumerate(drafted)]
@@ -66,7 +65,9 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
         twin.append(f"guess {i}: {'  '.join(entries)}")
     key = "◀ drafted        length of a bar: q, the draft's distribution"
     figure.supxlabel(key, fontsize=TEXT, color=GREY)
-    guessed = ", ".join(f"{name} with q = {probability(q)}" for name, q in zip(names, drawn_q, strict=True))
+    drafted_texts = ", ".join(
+        f"{name} with q = {probability(q)}" for name, q in zip(names, drawn_q, strict=True)
+    )
     least = drawn_q.index(min(drawn_q))
     return worded(
         "draft",
@@ -77,7 +78,7 @@ def draft_bars(r: Round, words: Sequence[str]) -> Picture:
         name=names[least],
         number=least + 1,
         q=probability(drawn_q[least]),
-        drafted=guessed,
+        drafted=drafted_texts,
     )
 
 

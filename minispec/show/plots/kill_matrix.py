@@ -35,23 +35,23 @@ def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], other_checks: Se
 
     other_checks: those checks that reimplement how other projects test.
     """
-    caught = {check: sum(row.marks[i] != "." for row in rows) for i, check in enumerate(checks)}
+    kills = {check: sum(row.marks[i] != "." for row in rows) for i, check in enumerate(checks)}
     halves = [half for half in panels(rows) if half]
-    halves[-1].append(Line("found in all", [Cell(str(number)) for number in caught.values()]))
+    halves[-1].append(Line("found in all", [Cell(str(number)) for number in kills.values()]))
     heads = [f"{check} {PEER.glyph}" if check in other_checks else check for check in checks]
     figure = tiled(*halves, heads=heads, key=[*MARKS.values(), PEER], high=0.38)
-    shipped = [i for i, check in enumerate(checks) if check not in other_checks]
-    survivors = [row.name for row in rows if all(row.marks[i] == "." for i in shipped)]
-    best = max(checks, key=caught.__getitem__)
+    minispec_checks = [i for i, check in enumerate(checks) if check not in other_checks]
+    survivors = [row.name for row in rows if all(row.marks[i] == "." for i in minispec_checks)]
+    best = max(checks, key=kills.__getitem__)
     return worded(
         "kill-matrix",
         figure,
         twin_of([line for half in halves for line in half], heads),
-        "all" if caught[best] == len(rows) else "",
+        "all" if kills[best] == len(rows) else "",
         bugs=len(rows),
-        caught=len(rows) - len(survivors),
+        kills=len(rows) - len(survivors),
         checks=len(checks),
         survivors=", ".join(survivors) or "none",
         best=best,
-        most=caught[best],
+        most=kills[best],
     )

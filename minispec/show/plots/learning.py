@@ -73,8 +73,8 @@ def learning(
     loss, best = min((line[-1][1], look.word) for kind, look, line in curves if kind == bold)
     twin = [f"entropy of the grammar: {floor:.3f} nats per token"]
     for kind, look, line in curves:
-        losses_text = "  ".join(f"{step}: {loss:.3f}" for step, loss in line)
-        twin.append(f"{look.word}, {kind}, by step: {losses_text}")
+        losses = "  ".join(f"{step}: {loss:.3f}" for step, loss in line)
+        twin.append(f"{look.word}, {kind}, by step: {losses}")
     if guess is not None:
         twin.append(f"{GUESS.word}: {guess:g}")
     return worded(

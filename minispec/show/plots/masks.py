@@ -78,14 +78,14 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
     for position, (x, _) in dict(zip(positions, places, strict=True)).items():
         page.write(x, top + 0.2, f"position {first}" if position == first else str(position))
     twin = [["sees", "position", "token"]]
-    for i, ((x, y), name, sees) in enumerate(zip(places, names, tree.mask[0].tolist(), strict=True)):
+    for i, ((x, y), name, visible_keys) in enumerate(zip(places, names, tree.mask[0].tolist(), strict=True)):
         state = DRAFTED if i else PENDING
         if i:
             parent = places[parents[i - 1]][1]
             page.axes.plot([x - GAP, x], [parent + SMALL / 2, y + SMALL / 2], "k-")
         page.tile((x, y), (wide, SMALL), state, name)
         page.write(mask_left + LINE * i + SMALL / 2, top, name, rotation=90, ha="center", va="bottom")
-        row = [NEW if is_visible else HIDDEN for is_visible in sees]
+        row = [NEW if visible else HIDDEN for visible in visible_keys]
         for j, look in enumerate(row):
             page.tile((mask_left + LINE * j, y), (SMALL, SMALL), look, look.glyph)
         signs = "".join(look.glyph or "-" for look in row)
@@ -98,19 +98,19 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
 def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
     """Draws trees side by side, a column a depth: of each, under its name, the parents as in a `Draft`."""
     figure = sheet(12, 5)
-    tree_depths = []
+    deepest = []
     panels = figure.subplots(1, len(shapes), sharey=True, squeeze=False)[0]
     for axes, (name, parents) in zip(panels, shapes.items(), strict=True):
         depths = Tree.after(torch.tensor([0]), torch.tensor([list(parents)])).positions[0].tolist()
         places = [(depth, -depths[:i].count(depth)) for i, depth in enumerate(depths)]
         for i, parent in enumerate(parents, 1):
             axes.plot(*zip(places[parent], places[i], strict=True), "k-", zorder=1)
-        for state, shown_places in ((PENDING, places[:1]), (DRAFTED, places[1:])):
-            axes.plot(*zip(*shown_places, strict=True), clip_on=False, **charts.dots(state, 16))
+        for state, points in ((PENDING, places[:1]), (DRAFTED, places[1:])):
+            axes.plot(*zip(*points, strict=True), clip_on=False, **charts.dots(state, 16))
         charts.prepare(axes, "depth", grid="", title=name, loc="center")
         axes.set(xticks=range(depths[-1] + 1), yticks=[])
         axes.spines["left"].set_visible(False)
-        tree_depths.append(depths[-1])
+        deepest.append(depths[-1])
     twin = [f"{name}: parents {' '.join(map(str, parents))}" for name, parents in shapes.items()]
-    names, depth_text = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in tree_depths)
-    return worded("tree-shapes", figure, twin, names=names, deep=depth_text, drafted=len(parents))
+    names, depth_texts = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in deepest)
+    return worded("tree-shapes", figure, twin, names=names, deepest=depth_texts, drafted=len(parents))

@@ -88,16 +88,16 @@ def overlap(
         ratio = min(1.0, p_drawn / q_drawn) if q_drawn > 0 else 0.0
         test = f"{quoted(words[drawn])} is accepted with probability min(1, p/q) = {probability(ratio)}"
         if number is not None:
-            caption = f"number drawn, {number:.2f}, times q"
-            keys += upper.plot([x], [number * q_drawn], label=caption, **charts.dots(DIAMOND, 14))
+            number_label = f"number drawn, {number:.2f}, times q"
+            keys += upper.plot([x], [number * q_drawn], label=number_label, **charts.dots(DIAMOND, 14))
             verdict = "accepted" if number * q_drawn < p_drawn else "rejected"
             test += f"; the number drawn is {number:.2f}, so it is {verdict}"
         test += "."
     charts.keys_below(figure, keys)
     heads = [f"{KEPT.glyph} min(p, q)", f"{REJECTED.glyph} rejected", f"{RESIDUAL.glyph} residual"]
     rows = [["token", "p", "q", *heads]]
-    for label, (a, b, shared, missing) in zip(labels, columns.T.tolist(), strict=True):
-        rows.append([label, *(f"{x:.3f}" for x in (a, b, shared, b - shared, missing))])
+    for label, (a, b, ratio, missing) in zip(labels, columns.T.tolist(), strict=True):
+        rows.append([label, *(f"{x:.3f}" for x in (a, b, ratio, b - ratio, missing))])
     twin = f"{aligned(rows)}\nacceptance = sum of min(p, q) = {rate:.3f}, TV = {1 - rate:.3f}"
     case = ("drawn" if test else "") if rate < 1 - 1e-9 else "equal-drawn" if test else "equal"
     if case == "drawn" and q[drawn] <= p[drawn]:

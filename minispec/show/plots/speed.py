@@ -49,23 +49,19 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
     for (left_panel, right), line, look in zip(
         panels, lines.values(), cycle((TARGET, DRAFTER)), strict=False
     ):
-        first_point = line[0]
+        single = line[0]
         near = _nearest(line, at)
         n = near.width
-        serial = replace(
-            first_point, seconds=n * first_point.seconds, low=n * first_point.low, high=n * first_point.high
-        )
+        serial = replace(single, seconds=n * single.seconds, low=n * single.low, high=n * single.high)
         names = [f"{n} forwards\nover 1", f"1 forward\nover {n}"]
         texts = [charts.seconds(serial.seconds), charts.seconds(near.seconds)]
         charts.prepare(left_panel, "", "milliseconds", "y", f"{n} positions")
-        charts.prepare(
-            right, "positions in one forward", "", "y", f"{first_point.model}: 1 forward over more"
-        )
+        charts.prepare(right, "positions in one forward", "", "y", f"{single.model}: 1 forward over more")
         _forwards(left_panel, [serial, near], [ALONE, look], texts)
-        _forwards(right, line, [look] * len(line), [f"{p.seconds / first_point.seconds:.1f}×" for p in line])
+        _forwards(right, line, [look] * len(line), [f"{p.seconds / single.seconds:.1f}×" for p in line])
         highest = right.get_ylim()[1]
         if guess is not None and not twin:  # in a column of its own, as it may be as high as the bar
-            height = guess * first_point.seconds * 1e3
+            height = guess * single.seconds * 1e3
             charts.guess_at(left_panel, 2, height)
             names.append(GUESS.word.replace(" ", "\n"))
             highest = max(highest, height)
@@ -73,12 +69,11 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         charts.columns(left_panel, names)
         charts.columns(right, [str(p.width) for p in line])
         twin.append(
-            f"{first_point.model}, {n} positions: {n} forwards over 1 {texts[0]}, "
-            f"1 forward over {n} {texts[1]}"
+            f"{single.model}, {n} positions: {n} forwards over 1 {texts[0]}, 1 forward over {n} {texts[1]}"
         )
         twin += [
             f"{p.model}, 1 forward over {p.width}: {charts.seconds(p.seconds)} ({charts.seconds(p.low)} to "
-            f"{charts.seconds(p.high)}), {p.seconds / first_point.seconds:.2f} of 1 over 1"
+            f"{charts.seconds(p.high)}), {p.seconds / single.seconds:.2f} of 1 over 1"
             for p in line
         ]
     first = lines[points[0].model]

@@ -183,22 +183,22 @@ def row_slots(runs: Mapping[str, Slots]) -> Picture:
     """
     if not runs or not all(slots and slots[0] for slots in runs.values()):
         raise ValueError("give at least one run, and at least one round with one row for each")
-    most = max((name or 0 for name in chain(*chain(*runs.values()))), default=0)
+    most = max((prompt_id or 0 for prompt_id in chain(*chain(*runs.values()))), default=0)
     shades = colormaps["cividis"].resampled(2 * most + 2)  # its light half, under black text
     shares = []
     counts = []
     lines = []
     for run, slots in runs.items():
-        live = sum(name is not None for name in chain(*slots))
+        live = sum(prompt_id is not None for prompt_id in chain(*slots))
         places = len(slots) * len(slots[0])
         shares.append(f"{live / places:.0%} {run}")
         counts.append(f"{live} of {places} in {len(slots)} rounds {run}")
         lines.append(Line(f"{run}: {len(slots)} rounds"))
-        for row, names in enumerate(zip(*slots, strict=True)):
+        for row, prompt_ids in enumerate(zip(*slots, strict=True)):
             cells = []
-            for name, rounds in groupby(names):
-                look = IDLE if name is None else State(to_hex(shades(most + 1 + name)))
-                cells.append(Cell("" if name is None else str(name), look, len(list(rounds))))
+            for prompt_id, rounds in groupby(prompt_ids):
+                look = IDLE if prompt_id is None else State(to_hex(shades(most + 1 + prompt_id)))
+                cells.append(Cell("" if prompt_id is None else str(prompt_id), look, len(list(rounds))))
             lines.append(Line(f"row {row}", cells))
     counts_text = ", ".join(counts)
     return titled(

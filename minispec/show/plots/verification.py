@@ -13,9 +13,9 @@ from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import STATES, State
 from minispec.show.text import check_chain, count, probability, quoted, shown, verdicts
 
-MOST_POSITIONS = 28  # positions along a text in one figure
+MAX_POSITIONS = 28  # positions along a text in one figure
 LOOKS = STATES | {"cut": State(STATES["untested"].colour, "/", word="after the end")}
-SAID = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
+OUTCOMES = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,16 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     kind = r.kind(0)
     accepted = r.accepted(0)
     added = words[r.emitted[0][-1]]
-    sentences = [f"{quoted(test.word)} {SAID[test.state]}" for test in tests]
+    outcomes = [f"{quoted(test.word)} {OUTCOMES[test.state]}" for test in tests]
     verdict = [tile(LOOKS[test.state], shown(test.word)) for test in tests]
     lines = [Line("verdict", verdict)]
     states = [test.state for test in tests]
     if kind == "correction":
         lines.append(Line("instead", [Cell()] * accepted + [tile(LOOKS[kind], shown(added))]))
-        sentences.insert(accepted + 1, f"replaced by {quoted(added)}")
+        outcomes.insert(accepted + 1, f"replaced by {quoted(added)}")
     elif kind == "bonus":
         verdict.append(tile(LOOKS[kind], shown(added)))
-        sentences.append(f"then {quoted(added)}, {STATES[kind].word}")
+        outcomes.append(f"then {quoted(added)}, {STATES[kind].word}")
     tested = [test.state != "untested" for test in tests]
     if (r.target_probs[0].amax(-1) == 1).all():
         numbers = {
@@ -130,7 +130,7 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
         accepted=accepted,
         drafted=len(tests),
         round=r,
-        sentences=", ".join(sentences),
+        outcomes=", ".join(outcomes),
         added=quoted(added),
         tokens=count(len(r.emitted[0]), "token"),
         rejected=quoted(tests[accepted].word) if kind == "correction" else "",
@@ -162,7 +162,7 @@ def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
     Of the `positions_of` a row, one at least, the first 28 are drawn. After each round stands the target's
     own token, which was not tested and so has no bars.
     """
-    chosen = list(positions[:MOST_POSITIONS])
+    chosen = list(positions[:MAX_POSITIONS])
     columns: list[tuple[str, State, DraftedToken | None]] = []
     for x in chosen:
         columns.append((x.word, STATES["accepted" if x.accepted else "rejected"], x))
@@ -192,7 +192,7 @@ def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
     looks = [look for _, look, _ in columns]
     key = "   ".join(f"{state.glyph} {name}" for name, state in STATES.items() if state in looks)
     lower.set_xlabel(f"{key}\ndotted: a new round")
-    farthest = max(chosen, key=lambda position: position.tv)
+    apart = max(chosen, key=lambda position: position.tv)
     return worded(
         "along",
         figure,
@@ -203,6 +203,6 @@ def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
         acceptance=fmean(x.acceptance for x in chosen),
         tv=fmean(x.tv for x in chosen),
         added=count(len(columns) - len(chosen), "token"),
-        word=quoted(farthest.word),
-        farthest=farthest,
+        word=quoted(apart.word),
+        apart=apart,
     )

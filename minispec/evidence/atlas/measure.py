@@ -56,32 +56,32 @@ class BranchRng:
 
     def _take(self, probs: Tensor, place: Place | None) -> Tensor:
         """Takes an outcome, with probabilities [B, n]; what is not to be decided has outcome 0."""
-        decided = self.weights > 0
+        is_decided = self.weights > 0
         if place is not None and place.live is not None:
-            decided = decided & place.live
-        nothing = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
-        probs = torch.where(decided[:, None], probs, nothing)
+            is_decided = is_decided & place.live
+        first_outcome = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
+        probs = torch.where(is_decided[:, None], probs, first_outcome)
         weights = probs * self.weights[:, None]
-        number = len(self.ways)
-        taken = self.script[number] if number < len(self.script) else int(weights.sum(0).nonzero()[0, 0])
-        self.ways.append((taken, weights))
+        decision = len(self.ways)
+        choice = self.script[decision] if decision < len(self.script) else int(weights.sum(0).nonzero()[0, 0])
+        self.ways.append((choice, weights))
         self.draws += (probs > 0).sum(-1) > 1
-        self.weights = weights[:, taken]
-        return torch.full(self.weights.shape, taken)
+        self.weights = weights[:, choice]
+        return torch.full(self.weights.shape, choice)
 
 
 def every_branch(rule: Verifier, drafts: PossibleDrafts) -> Iterator[Branch]:
     """Yields every branch of a rule once, on all drafts that can take it; rows may not see each other."""
-    waiting: list[tuple[tuple[int, ...], Tensor]] = [((), torch.arange(len(drafts)))]
-    while waiting:
-        script, rows = waiting.pop()
+    queue: list[tuple[tuple[int, ...], Tensor]] = [((), torch.arange(len(drafts)))]
+    while queue:
+        script, rows = queue.pop()
         rng = BranchRng(len(rows), script)
         verdict = rule(*drafts.rows(rows), rng)
-        taken = tuple(outcome for outcome, _ in rng.ways)
+        choices = tuple(outcome for outcome, _ in rng.ways)
         for i, (way, weights) in enumerate(rng.ways):
-            for other, able in enumerate((weights > 0).T):
-                if i >= len(script) and other != way and bool(able.any()):
-                    waiting.append(((*taken[:i], other), rows[able]))
+            for sibling, possible in enumerate((weights > 0).T):
+                if i >= len(script) and sibling != way and bool(possible.any()):
+                    queue.append(((*choices[:i], sibling), rows[possible]))
         yield Branch(rows, verdict, rng.weights, rng.draws)
 
 
@@ -94,29 +94,31 @@ def outcome(rule: Verifier, drafts: PossibleDrafts) -> Outcome:
     draws = emitted.new_zeros(count)
     for branch in every_branch(rule, drafts):
         verdict = branch.verdict
-        here = positions[branch.rows]
+        position_ids = positions[branch.rows]
         weights = branch.weights * drafts.weights[branch.rows]
-        kept = verdict.accepted > 0
-        which = torch.zeros_like(verdict.token) if verdict.path is None else verdict.path.long().argmax(-1)
-        first = torch.where(kept, drafts.draft.tokens[branch.rows, which], verdict.token)
-        emitted.index_put_((here, first), weights, accumulate=True)
-        accepted.index_add_(0, here, weights * kept)
-        draws.index_add_(0, here, weights * branch.draws)
+        is_accepted = verdict.accepted > 0
+        accepted_ids = (
+            torch.zeros_like(verdict.token) if verdict.path is None else verdict.path.long().argmax(-1)
+        )
+        first = torch.where(is_accepted, drafts.draft.tokens[branch.rows, accepted_ids], verdict.token)
+        emitted.index_put_((position_ids, first), weights, accumulate=True)
+        accepted.index_add_(0, position_ids, weights * is_accepted)
+        draws.index_add_(0, position_ids, weights * branch.draws)
     return Outcome(emitted, accepted, draws)
 
 
-class Asking:
+class ConstantRng:
     """An `Rng` that answers yes always, or no, and remembers the probabilities of yes."""
 
     def __init__(self, answer: bool) -> None:
         """Takes its answer."""
         self.answer = answer
-        self.asked: list[Tensor] = []  # of each question [B] float64, 0 where nothing was asked
+        self.probabilities: list[Tensor] = []  # of each question [B] float64, 0 where nothing was asked
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Answers the same always: probs [B] -> [B] bool (see `Rng`)."""
         live = None if place is None else place.live
-        self.asked.append(probs.double() if live is None else probs.double() * live)
+        self.probabilities.append(probs.double() if live is None else probs.double() * live)
         return torch.full(probs.shape, self.answer)
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
@@ -131,15 +133,15 @@ def expected_accepted(rule: Verifier, drafts: PossibleDrafts) -> Tensor:
     does. So the coins' probabilities are enough, and they come from answering yes each time. Only for rules
     whose only decisions about drafted tokens are coins, one a token, such as `verify_block`.
     """
-    rng = Asking(answer=True)
+    rng = ConstantRng(answer=True)
     rule(drafts.draft, drafts.target_probs, rng)
-    coins = torch.stack(rng.asked, dim=1)  # [B, K]
+    coins = torch.stack(rng.probabilities, dim=1)  # [B, K]
     if rule.stops_at_first_rejection:
         return coins.cumprod(-1).sum(-1)
     return (1 - (1 - coins).flip(-1).cumprod(-1)).sum(-1)
 
 
-class Counting(TorchFunctionMode):
+class NumberCounter(TorchFunctionMode):
     """Counts the numbers that torch goes through: those of each operation's largest tensor, but for views."""
 
     def __init__(self) -> None:
@@ -148,8 +150,12 @@ class Counting(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor) and not result._is_view() and all(result is not one for one in args):
-            self.numbers += max(one.numel() for one in (*args, result) if isinstance(one, Tensor))
+        if (
+            isinstance(result, Tensor)
+            and not result._is_view()
+            and all(result is not tensor for tensor in args)
+        ):
+            self.numbers += max(tensor.numel() for tensor in (*args, result) if isinstance(tensor, Tensor))
         return result
 
 
@@ -158,6 +164,6 @@ def passes(rule: Verifier, drafts: PossibleDrafts) -> float:
 
     It is counted in torch operations on the shipped code, with all coins rejecting; draws are not counted.
     """
-    with Counting() as counting:
-        rule(drafts.draft, drafts.target_probs, Asking(answer=False))
+    with NumberCounter() as counting:
+        rule(drafts.draft, drafts.target_probs, ConstantRng(answer=False))
     return counting.numbers / (drafts.draft.tokens.numel() * drafts.target_probs.shape[-1])

@@ -124,15 +124,15 @@ class Case:
         def warp(own: Warp) -> Warp:
             return backend.warp(own.temperature, own.top_k, own.top_p)
 
-        drafts = self.drafts_with
-        shares = isinstance(self.target, EarlyExitGPT)
-        target = self.target if drafts in ("tree", "medusa-tree") else model(self.target)
+        drafter_name = self.drafts_with
+        early_exit = isinstance(self.target, EarlyExitGPT)
+        target = self.target if drafter_name in ("tree", "medusa-tree") else model(self.target)
         chain = not self.verifier.takes_tree
         return replace(
             self,
             name=f"{self.name}, {backend.name}",
             target=target,
-            draft=target if shares else model(self.draft) if drafts == "model" else self.draft,
+            draft=target if early_exit else model(self.draft) if drafter_name == "model" else self.draft,
             warp=warp(self.warp),
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
             verifier=backend.verifiers.get(self.verifier.name, self.verifier) if chain else self.verifier,

@@ -66,27 +66,27 @@ class EnumeratingRng(Lender):
         """Answers as the scripts do: probs [B] -> [B] bool (see `Rng`); ValueError if they are not [B]."""
         check_one_a_row(probs)
         certain = 1 if self._intervals is None else CERTAIN
-        said = [
+        answers = [
             live and p > 0 and (p >= certain or self._take(row, [p, 1 - p]) == 0)
             for row, p, live in zip(*self._rows(probs, place), strict=True)
         ]
-        return torch.tensor(said, device=probs.device)
+        return torch.tensor(answers, device=probs.device)
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks what the scripts say: probs [B, V] -> [B] ids (see `Rng`)."""
         probs = probs.double()
-        picked = []
-        whole = probs.sum(-1, keepdim=True)
-        for row, distribution, live in zip(*self._rows(probs / whole, place), strict=True):
+        tokens = []
+        total = probs.sum(-1, keepdim=True)
+        for row, distribution, live in zip(*self._rows(probs / total, place), strict=True):
             ids = [token for token, p in enumerate(distribution) if p > 0]
             if not live:
-                picked.append(0)
+                tokens.append(0)
             elif not ids:
                 raise ValueError("a distribution has no mass: it is zero or NaN everywhere")
             else:
                 choice = self._take(row, [distribution[token] for token in ids]) if len(ids) > 1 else 0
-                picked.append(ids[choice])
-        return torch.tensor(picked, device=probs.device)
+                tokens.append(ids[choice])
+        return torch.tensor(tokens, device=probs.device)
 
     def _rows(self, probs: Tensor, place: Place | None) -> tuple[Sequence[int], list[Any], Sequence[bool]]:
         """Returns for each entry which script it follows, its probabilities, and whether to decide it."""
@@ -177,16 +177,16 @@ def enumerate_branches(
         NotScripted: if a branch, run again, asked for other decisions.
     """
     # Oldest first: rows of one batch then have gone about equally far.
-    waiting: deque[tuple[Key, tuple[int, ...]]] = deque((start, ()) for start in starts)
-    while waiting:
-        batch = [waiting.popleft() for _ in range(min(most_rows, len(waiting)))]
+    queue: deque[tuple[Key, tuple[int, ...]]] = deque((start, ()) for start in starts)
+    while queue:
+        batch = [queue.popleft() for _ in range(min(most_rows, len(queue)))]
         rng = make([script for _, script in batch])
         outcomes = run(rng, [key for key, _ in batch])
         for row, (key, script) in enumerate(batch):
             way = rng.ways[row]
             if len(way) < len(script):
                 raise NotScripted("a branch ended before its script did: the code did not repeat itself")
-            taken = tuple(choice for choice, _ in way)
+            choices = tuple(choice for choice, _ in way)
             for i in range(len(script), len(way)):  # the branches that part after the script's end
-                waiting.extend((key, (*taken[:i], other)) for other in range(1, way[i][1]))
+                queue.extend((key, (*choices[:i], sibling)) for sibling in range(1, way[i][1]))
             yield key, outcomes[row], rng.weights[row]

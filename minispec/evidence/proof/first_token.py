@@ -1,4 +1,4 @@
-"""The distribution of one token under a rule: what was drafted and kept, and what the rule says itself.
+"""The distribution of the first token under an acceptance rule: accepted drafts and corrections.
 
 For a vocabulary of a few tokens one can work that out by hand. Here every branch of the rule is enumerated.
 """
@@ -19,18 +19,18 @@ from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branch
 class FirstToken:
     """What comes out first when one token is drafted."""
 
-    kept: tuple[float, ...]  #: [V], for each token the probability that it is drafted and accepted
-    said: tuple[float, ...]  #: [V], that a drafted token is rejected and the rule says this one
+    accepted: tuple[float, ...]  #: [V], for each token the probability that it is drafted and accepted
+    correction: tuple[float, ...]  #: [V], for each token the probability that it replaces a rejected one
 
     @property
     def distribution(self) -> tuple[float, ...]:
-        """The probability that a token comes out, kept or said: [V]."""
-        return tuple(a + b for a, b in zip(self.kept, self.said, strict=True))
+        """The probability that a token is emitted, accepted or as a correction: [V]."""
+        return tuple(map(sum, zip(self.accepted, self.correction, strict=True)))
 
     @property
     def acceptance(self) -> float:
-        """The probability that what is drafted is kept."""
-        return sum(self.kept)
+        """The probability that the drafted token is accepted."""
+        return sum(self.accepted)
 
 
 def first_token(
@@ -50,9 +50,9 @@ def first_token(
     Raises:
         ValueError: if the distributions differ in size.
     """
-    target, reported = (torch.as_tensor(given, dtype=torch.float64) for given in (p, q))
-    real = reported if drawn_from is None else torch.as_tensor(drawn_from, dtype=torch.float64)
-    if not target.shape == reported.shape == real.shape:
+    target, reported = (torch.as_tensor(probabilities, dtype=torch.float64) for probabilities in (p, q))
+    draft_distribution = reported if drawn_from is None else torch.as_tensor(drawn_from, dtype=torch.float64)
+    if not target.shape == reported.shape == draft_distribution.shape:
         raise ValueError("all distributions must be over the same tokens")
     size = len(target)
 
@@ -62,16 +62,16 @@ def first_token(
         verdict = rule(draft, target.repeat(rows, 2, 1), rng)
         return list(zip(verdict.accepted.tolist(), verdict.token.tolist(), strict=True))
 
-    kept = [0.0] * size
-    said = [0.0] * size
-    possible = [token for token in range(size) if real[token] > 0]
-    for drafted, (accepted, token), weight in enumerate_branches(run, possible):
-        probability = float(real[drafted]) * weight
+    accepted_probabilities = [0.0] * size
+    correction_probabilities = [0.0] * size
+    possible_drafts = [token for token in range(size) if draft_distribution[token] > 0]
+    for drafted, (accepted, token), weight in enumerate_branches(run, possible_drafts):
+        probability = float(draft_distribution[drafted]) * weight
         if accepted:
-            kept[drafted] += probability
+            accepted_probabilities[drafted] += probability
         else:
-            said[token] += probability
-    return FirstToken(tuple(kept), tuple(said))
+            correction_probabilities[token] += probability
+    return FirstToken(tuple(accepted_probabilities), tuple(correction_probabilities))
 
 
 def parts(probabilities: Sequence[float], whole: int) -> str:

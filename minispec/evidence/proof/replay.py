@@ -55,9 +55,9 @@ def replay(native: Callable[[Tensor], tuple[int, T]], intervals: Sequence[Interv
     """
     answers = []
     for numbers in zip(*map(ends, intervals), strict=True) if intervals else [()] * 2:
-        lent = torch.full((max(most, len(numbers)),), UNUSED, dtype=torch.float64)
-        lent[: len(numbers)] = torch.tensor(numbers, dtype=torch.float64)
-        used, answer = native(lent)
+        padded_numbers = torch.full((max(most, len(numbers)),), UNUSED, dtype=torch.float64)
+        padded_numbers[: len(numbers)] = torch.tensor(numbers, dtype=torch.float64)
+        used, answer = native(padded_numbers)
         if used != len(intervals):
             raise Differs(f"{len(intervals)} decisions are open, and the C++ used {used} numbers")
         answers.append(answer)
@@ -73,10 +73,10 @@ def ends(interval: Interval) -> tuple[float, float]:
     return low + inside, high - inside
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(first: Any, second: Any) -> bool:
     """Whether two answers are the same: tensors, or records of tensors such as `Verdict` and `Draft`."""
-    if isinstance(one, Tensor):
-        return torch.allclose(one, other, rtol=0, atol=SAME)
-    if one is None or other is None:  # a chain has no parents and no path
-        return one is other
-    return all(map(alike, vars(one).values(), vars(other).values()))
+    if isinstance(first, Tensor):
+        return torch.allclose(first, second, rtol=0, atol=SAME)
+    if first is None or second is None:  # a chain has no parents and no path
+        return first is second
+    return all(map(alike, vars(first).values(), vars(second).values()))

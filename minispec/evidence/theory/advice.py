@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from minispec.drafters.adaptive import rates
 from minispec.drafters.costs import Costs
 
-LITTLE = 1.1  # a speed-up below this is worth a hint
-NOTICED = 1.05  # what makes less of a difference than this is not at fault
+ADVICE_BELOW = 1.1  # a speed-up below this is worth a hint
+LEAST_DIFFERENCE = 1.05  # what makes less of a difference than this is not at fault
 STEPS = 10**6  # from nothing to all: so finely a number is looked for
 
 FAULTS = {
@@ -37,19 +37,24 @@ class Situation:
         """Returns the K of the largest speed-up."""
         return max(range(least, self.costs.most + 1), key=self.speed_up)
 
-    def with_less(self, fault: str, left: float) -> "Situation":
+    def with_less(self, fault: str, share: float) -> "Situation":
         """Returns what it would be if so much were left of a fault: 1 is all, 0 is nothing."""
         costs = self.costs
         if fault == "acceptance":
-            return replace(self, alpha=1 - left * (1 - self.alpha))
+            return replace(self, alpha=1 - share * (1 - self.alpha))
         if fault == "draft":
-            costs = replace(costs, t_draft=left * costs.t_draft, catch_up=left * costs.catch_up)
+            costs = replace(costs, t_draft=share * costs.t_draft, catch_up=share * costs.catch_up)
         elif fault == "verification":
-            one = costs.t_target[1]
-            costs = replace(costs, t_target={n: one + left * (t - one) for n, t in costs.t_target.items()})
+            one_token = costs.t_target[1]
+            costs = replace(
+                costs,
+                t_target={
+                    n: one_token + share * (seconds - one_token) for n, seconds in costs.t_target.items()
+                },
+            )
         else:
-            rest = left * max(costs.round - costs.step, 0.0)
-            costs = replace(costs, round=min(costs.step, costs.round) + rest, place=left * costs.place)
+            overhead = share * max(costs.round - costs.step, 0.0)
+            costs = replace(costs, round=min(costs.step, costs.round) + overhead, place=share * costs.place)
         return replace(self, costs=costs)
 
     def size(self, fault: str, k: int) -> float:
@@ -78,60 +83,67 @@ def advise(
     """
     if not 0 <= alpha <= 1 or k < 0:
         raise ValueError(f"alpha lies between 0 and 1 and K is 0 or more, not {alpha} and {k}")
-    here = Situation(costs, alpha)
-    zero = () if k else ("nothing was drafted: at K = 0 a round only adds its bookkeeping",)
-    k = min(k, costs.most) or here.best_k(least=1)
-    found = here.speed_up(k) if measured is None else measured
-    if found >= LITTLE:
-        return (f"K = {k} gives {found:.2f}x; there is advice for speed-ups below {LITTLE:g}x only",)
-    goal = 1.0 if found < 1 else LITTLE
-    if (should := here.speed_up(k)) >= goal:
-        why = f"K = {k} should give {should:.2f}x in the long run; a short or disturbed run gives less"
-        return why, "what would help: more tokens, or minispec bench, which measures with care"
-    return (*zero, *reasons(here, k, backend, goal), f"what would help: {remedy(here, k, backend)}")
+    situation = Situation(costs, alpha)
+    no_drafts = () if k else ("nothing was drafted: at K = 0 a round only adds its bookkeeping",)
+    k = min(k, costs.most) or situation.best_k(least=1)
+    speed_up = situation.speed_up(k) if measured is None else measured
+    if speed_up >= ADVICE_BELOW:
+        return (f"K = {k} gives {speed_up:.2f}x; there is advice for speed-ups below {ADVICE_BELOW:g}x only",)
+    goal = 1.0 if speed_up < 1 else ADVICE_BELOW
+    if (predicted := situation.speed_up(k)) >= goal:
+        reason = f"K = {k} should give {predicted:.2f}x in the long run; a short or disturbed run gives less"
+        return reason, "what would help: more tokens, or minispec bench, which measures with care"
+    return (
+        *no_drafts,
+        *reasons(situation, k, backend, goal),
+        f"what would help: {remedy(situation, k, backend)}",
+    )
 
 
-def reasons(here: Situation, k: int, backend: str, goal: float) -> tuple[str, ...]:
+def reasons(situation: Situation, k: int, backend: str, goal: float) -> tuple[str, ...]:
     """Returns what keeps K from a speed-up of `goal`; where no fault alone does, all that matter."""
-    found = here.speed_up(k)
-    aim = "break even" if goal == 1 else f"give {goal:g}x"
-    alone = []
-    together = []
-    for fault, words in FAULTS.items():
-        best = here.with_less(fault, 0.0).speed_up(k)
-        said = words.format(here.size(fault, k), tokens=k + 1, backend=backend)
+    predicted = situation.speed_up(k)
+    purpose = "break even" if goal == 1 else f"give {goal:g}x"
+    sufficient = []
+    partial = []
+    for fault, template in FAULTS.items():
+        best = situation.with_less(fault, 0.0).speed_up(k)
+        problem = template.format(situation.size(fault, k), tokens=k + 1, backend=backend)
         if best >= goal:
-            left = most_left(here, fault, k, goal)
-            needed = here.with_less(fault, left).size(fault, k)
-            alone.append((-left, f"{said}, and at K = {k} {needed:.2f} would {aim}"))
-        elif best >= NOTICED * found:
-            together.append((-best, f"{said}, and at its best K = {k} would still give {best:.2f}x"))
-    return tuple(sentence for _, sentence in sorted(alone or together))
+            share = largest_share(situation, fault, k, goal)
+            needed = situation.with_less(fault, share).size(fault, k)
+            sufficient.append((-share, f"{problem}, and at K = {k} {needed:.2f} would {purpose}"))
+        elif best >= LEAST_DIFFERENCE * predicted:
+            partial.append((-best, f"{problem}, and at its best K = {k} would still give {best:.2f}x"))
+    return tuple(sentence for _, sentence in sorted(sufficient or partial))
 
 
-def most_left(here: Situation, fault: str, k: int, goal: float) -> float:
+def largest_share(situation: Situation, fault: str, k: int, goal: float) -> float:
     """Returns how much of a fault may be left, from 0 to 1, for a speed-up of `goal`: by bisection."""
 
     def is_too_much(step: int) -> bool:
-        return here.with_less(fault, step / STEPS).speed_up(k) < goal
+        return situation.with_less(fault, step / STEPS).speed_up(k) < goal
 
     return (bisect_left(range(STEPS), True, key=is_too_much) - 1) / STEPS
 
 
-def remedy(here: Situation, k: int, backend: str) -> str:
+def remedy(situation: Situation, k: int, backend: str) -> str:
     """Returns what would help: another K, then the native backend, then the draft that would gain more."""
-    best = here.best_k()
-    if best and here.speed_up(best) >= max(LITTLE, NOTICED * here.speed_up(k)):
-        return f"K = {best}, for {here.speed_up(best):.2f}x"
+    best = situation.best_k()
+    if best and situation.speed_up(best) >= max(ADVICE_BELOW, LEAST_DIFFERENCE * situation.speed_up(k)):
+        return f"K = {best}, for {situation.speed_up(best):.2f}x"
     if backend == "torch":
         return "the native backend; a draft step and bookkeeping take less there"
-    drafts = {
-        "a draft of half the cost": here.with_less("draft", 0.5),
-        "a draft distilled for longer, with half the rejections": here.with_less("acceptance", 0.5),
+    improvements = {
+        "a draft of half the cost": situation.with_less("draft", 0.5),
+        "a draft distilled for longer, with half the rejections": situation.with_less("acceptance", 0.5),
     }
-    gains = {what: (then.speed_up(then.best_k()), then.best_k()) for what, then in drafts.items()}
-    what = max(gains, key=lambda one: gains[one])
-    gain, width = gains[what]
-    if width == 0:
+    speed_ups = {
+        improvement: (improved.speed_up(improved.best_k()), improved.best_k())
+        for improvement, improved in improvements.items()
+    }
+    improvement = max(speed_ups, key=speed_ups.__getitem__)
+    best_speed_up, improved_k = speed_ups[improvement]
+    if improved_k == 0:
         return "K = 0, the target alone; half the rejections or half the draft's cost would not be enough"
-    return f"{what}, for {gain:.2f}x at K = {width}"
+    return f"{improvement}, for {best_speed_up:.2f}x at K = {improved_k}"

@@ -131,13 +131,15 @@ def kv_cache_bytes(config: GPTConfig, tokens: int, dtype_bytes: int = 4) -> int:
 
 
 def _both(p: Probabilities, q: Probabilities) -> list[tuple[float, float]]:
-    one, other = ([float(x) for x in given] for given in (p, q))
-    if len(one) != len(other):
-        raise ValueError(f"p and q must be over the same tokens; they have {len(one)} and {len(other)}")
-    for given in (one, other):
-        if not abs(fsum(given) - 1) <= SUM_ERROR or min(given) < 0:
-            raise ValueError(f"probabilities are 0 or more and sum to 1; these sum to {fsum(given):.6g}")
-    return list(zip(one, other, strict=True))
+    target, draft = ([float(x) for x in probabilities] for probabilities in (p, q))
+    if len(target) != len(draft):
+        raise ValueError(f"p and q must be over the same tokens; they have {len(target)} and {len(draft)}")
+    for probabilities in (target, draft):
+        if not abs(fsum(probabilities) - 1) <= SUM_ERROR or min(probabilities) < 0:
+            raise ValueError(
+                f"probabilities are 0 or more and sum to 1; these sum to {fsum(probabilities):.6g}"
+            )
+    return list(zip(target, draft, strict=True))
 
 
 def _check(alphas: Sequence[float] = (), k: int = 0, c: float = 0.0) -> None:

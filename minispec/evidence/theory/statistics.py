@@ -70,8 +70,10 @@ def check_sample(name: str, counts: Mapping[Cell, int], exact: Exact, false_alar
     Raises:
         ValueError: if there are no samples, or the probabilities do not sum to 1.
     """
-    samples, seen, impossible = _counted(counts, exact)
-    distance = (sum(abs(seen[cell] / samples - p) for cell, p in exact.items()) + impossible / samples) / 2
+    samples, observed, impossible = _counted(counts, exact)
+    distance = (
+        sum(abs(observed[cell] / samples - p) for cell, p in exact.items()) + impossible / samples
+    ) / 2
     return Sampled(
         name,
         samples,
@@ -141,10 +143,10 @@ def pearson_p_value(counts: Mapping[Cell, int], exact: Exact) -> float:
         The probability, in the limit, that right code gives a statistic at least as large; 0 where an
         impossible outcome came, 1 where there is only one cell.
     """
-    samples, seen, impossible = _counted(counts, exact)
+    samples, observed, impossible = _counted(counts, exact)
     if impossible:
         return 0.0
-    cells = sorted((p, seen[cell]) for cell, p in exact.items() if p > 0)
+    cells = sorted((p, observed[cell]) for cell, p in exact.items() if p > 0)
     small = sum(p * samples < EXPECTED for p, _ in cells)
     while 0 < small < len(cells) and samples * sum(p for p, _ in cells[:small]) < EXPECTED:
         small += 1
@@ -192,12 +194,12 @@ def _counted(counts: Mapping[Cell, int], exact: Exact) -> tuple[int, dict[Cell, 
     total = math.fsum(exact.values())
     if abs(total - 1) > SUM_ERROR or any(p < 0 for p in exact.values()):
         raise ValueError(f"the probabilities must be 0 or more and sum to 1; they sum to {total}")
-    seen = dict.fromkeys(exact, 0)
+    observed = dict.fromkeys(exact, 0)
     impossible = 0
     for outcome, count in counts.items():
         cell = outcome if outcome in exact else RARE
         if exact.get(cell, 0.0) > 0:
-            seen[cell] += count
+            observed[cell] += count
         else:
             impossible += count
-    return samples, seen, impossible
+    return samples, observed, impossible

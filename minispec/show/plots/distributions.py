@@ -40,8 +40,8 @@ def rule_distribution(
     if q is not None:
         outline = charts.area(DRAFTER) | {"facecolor": "white", "edgecolor": DRAFTER.colour}
         axes.bar(range(len(q)), q, 2 * HALF, label=DRAFTER.word, **outline)
-    charts.stack(axes, RIGHT, "drafted and kept", found.kept, [0.0] * len(p), 0.04)
-    charts.stack(axes, STATES["correction"], "emitted instead", found.said, found.kept, 0.04)
+    charts.stack(axes, RIGHT, "drafted and kept", found.accepted, [0.0] * len(p), 0.04)
+    charts.stack(axes, STATES["correction"], "emitted instead", found.correction, found.accepted, 0.04)
     charts.levels(axes, p, BEYOND, color=TARGET.colour, linewidth=5, label=TARGET.word)
     for x, value in enumerate(guess or ()):
         charts.guess_at(axes, x + BEYOND, value, "" if x else GUESS.word)
@@ -50,8 +50,8 @@ def rule_distribution(
     axes.set_ylim(0, 1.1 * max(*emitted, *p, *(guess or [0]), *(q or [0])))
     charts.keys(axes, 2)
     lines = {
-        f"{RIGHT.glyph} drafted and kept": found.kept,
-        f"{STATES['correction'].glyph} emitted instead": found.said,
+        f"{RIGHT.glyph} drafted and kept": found.accepted,
+        f"{STATES['correction'].glyph} emitted instead": found.correction,
         "comes out": emitted,
         TARGET.word: p,
         DRAFTER.word: q,
@@ -68,8 +68,8 @@ def rule_distribution(
         case,
         name=name,
         labels=", ".join(labels),
-        kept=parts(found.kept, WHOLE),
-        said=parts(found.said, WHOLE),
+        kept=parts(found.accepted, WHOLE),
+        said=parts(found.correction, WHOLE),
         together=parts(emitted, WHOLE),
         target=parts(p, WHOLE),
         few=", ".join(label for label, x in off.items() if x < -1e-9),

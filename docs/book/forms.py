@@ -135,7 +135,7 @@ def rules_form(filled: bool) -> Picture:
         lines.append(given(label, [str(2 * x) for x in (*sixths, sum(sixths))]))
     for title, found in rules().items():
         lines.append(Line(title))
-        parts = {"kept": found.accepted, "emitted instead": found.corrected, "emitted": found.distribution}
+        parts = {"kept": found.accepted, "emitted instead": found.correction, "emitted": found.distribution}
         for label, part in parts.items():
             lines.append(answer(label, [*map(twelfths, (*part, sum(part)))], filled))
     task = "All in twelfths. What is kept, what is emitted instead, and what in all? Which rules give p?"

@@ -19,7 +19,7 @@ from minispec.drafters.costs import Costs
 from minispec.drafters.entry import DrafterEntry
 from minispec.drafters.registry import DRAFTERS, MODEL
 from minispec.evidence.bench.costs import measure_costs
-from minispec.evidence.theory.advice import LITTLE, advise
+from minispec.evidence.theory.advice import ADVICE_BELOW, advise
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.trace import ObservedRound, Trace
@@ -139,7 +139,7 @@ class Decoding:
         """Returns why a draft model gains little, and what would help; nothing where it gains enough."""
         gain = fast.speed_up(alone)
         models_alone = self.drafter.uses_draft_model and self.drafter.allows_automatic_k
-        if gain >= LITTLE or fast.statistics is None or not models_alone:
+        if gain >= ADVICE_BELOW or fast.statistics is None or not models_alone:
             return ()
         alpha = fast.statistics.acceptance
         if alpha is None:

@@ -217,7 +217,7 @@ worked_out = (exact_1, exact_2, exact_3, exact_4)
 for number, (rule, ours) in enumerate(zip(shipped, worked_out, strict=True), 1):
     exact = first_token(rule, p, q)  # the package's rule, on every branch: nothing is sampled
     print(f"rule {number}: keeps {exact.acceptance:.2f}, gives {parts(exact.distribution, 12)}")
-    pairs = zip(exact.accepted + exact.corrected, [*ours.accepted, *ours.corrected], strict=True)
+    pairs = zip(exact.accepted + exact.correction, [*ours.accepted, *ours.correction], strict=True)
     same += [abs(a - b) < 1e-12 for a, b in pairs]
 assert all(same)
 

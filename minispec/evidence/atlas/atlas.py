@@ -19,10 +19,10 @@ from minispec.verifiers.block import verify_block
 from minispec.verifiers.coupled import verify_coupled
 
 MOST_CANDIDATES = 3  # candidates at all positions of the family
-FEWER = 40  # positions where there are more
-PROGRAMMES = 10  # positions whose optimum is found by linear programming too
-EXACT = 1e-12  # what rounding may do to a total variation
-AGREE = 1e-9  # and to the optimum
+FEWER_POSITIONS = 40  # positions where there are more
+PROGRAMME_POSITIONS = 10  # positions whose optimum is found by linear programming too
+ROUNDING = 1e-12  # what rounding may do to a total variation
+OPTIMUM_ROUNDING = 1e-9  # and to the optimum
 TEXTS = 8  # small chains on which whole texts are compared
 
 
@@ -55,8 +55,8 @@ class Entry:
     @property
     def passed(self) -> bool:
         """Whether a rule that is meant to be lossless is, and both ways to the optimum agree."""
-        away = max(self.family.largest, self.recorded.largest if self.recorded else 0, self.texts or 0)
-        return self.optimum_error <= AGREE and not (self.lossless and away > EXACT)
+        distance = max(self.family.largest, self.recorded.largest if self.recorded else 0, self.texts or 0)
+        return self.optimum_error <= OPTIMUM_ROUNDING and not (self.lossless and distance > ROUNDING)
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data, in which what holds on the family has no level of its own."""
@@ -81,42 +81,43 @@ def measure(rule: Rule, k: int, p: Tensor, q: Tensor) -> Measured:
     result = outcome(rule.verify, drafts)
     # With shared noise candidate and target are one draw, and no script can have them apart: by formula.
     accepted = coupled_acceptance(p, q) if rule.verify is verify_coupled else result.accepted
-    away = (result.emitted - p).abs().sum(-1) / 2
-    tv = float((q - p).abs().sum(-1).mean()) / 2
+    distances = (result.emitted - p).abs().sum(-1) / 2
+    mean_distance = float((q - p).abs().sum(-1).mean()) / 2
     return Measured(
         accepted=float(accepted.mean()),
         optimum=float(by_subsets(p, set_probabilities(drafts)).mean()),
-        total_variation=float(away.mean()),
-        closed_form=None if rule.weight is None else (1 - rule.weight) * tv,
-        largest=float(away.max()),
+        total_variation=float(distances.mean()),
+        closed_form=None if rule.weight is None else (1 - rule.weight) * mean_distance,
+        largest=float(distances.max()),
         draws=float(result.draws.mean()),
     )
 
 
 def optimum_error(rule: Rule, k: int, p: Tensor, q: Tensor) -> float:
     """Returns the largest difference of both ways to the optimum, at some of the positions [N, V]."""
-    sample = slice(None, None, len(p) // PROGRAMMES)
-    sets = set_probabilities(candidates(p[sample], q[sample], rule.choice, k))
-    programmes = [by_programme(*table) for table in zip(p[sample], sets, strict=True)]
-    return float((by_subsets(p[sample], sets) - sets.new_tensor(programmes)).abs().max())
+    subset = slice(None, None, len(p) // PROGRAMME_POSITIONS)
+    sets = set_probabilities(candidates(p[subset], q[subset], rule.choice, k))
+    programmes = [by_programme(*position) for position in zip(p[subset], sets, strict=True)]
+    return float((by_subsets(p[subset], sets) - sets.new_tensor(programmes)).abs().max())
 
 
 def entries(rules: Sequence[Rule] = RULES, seed: int = 0) -> Iterator[Entry]:
     """Yields the atlas line by line, by default on the fixed family; it needs scipy (see `by_programme`)."""
-    real = recorded()
-    pair = (real.target_probs[:, 0], real.draft.probs[:, 0])
-    small = [chain for chain in standard_instances() if chain.k in (2, 3) and chain.vocab_size == 2][-TEXTS:]
+    recorded_drafts = recorded()
+    recorded_pair = (recorded_drafts.target_probs[:, 0], recorded_drafts.draft.probs[:, 0])
+    binary = [chain for chain in standard_instances() if chain.k in (2, 3) and chain.vocab_size == 2]
     for rule in rules:
         for k in rule.candidates:
-            p, q = (table[: None if k <= MOST_CANDIDATES else FEWER] for table in positions(seed))
-            checked = check_verifier(rule.verify, instances=small).results if k == 1 else ()
+            count = None if k <= MOST_CANDIDATES else FEWER_POSITIONS
+            p, q = (distributions[:count] for distributions in positions(seed))
+            chain_results = check_verifier(rule.verify, instances=binary[-TEXTS:]).results if k == 1 else ()
             yield Entry(
                 name=rule.name,
-                lossless=rule.lossless,
+                lossless=rule.verify.lossless,
                 candidates=k,
                 family=measure(rule, k, p, q),
-                recorded=measure(rule, k, *pair) if k <= MOST_CANDIDATES else None,
-                texts=max((result.distance or 0.0 for result in checked), default=None),
+                recorded=measure(rule, k, *recorded_pair) if k <= MOST_CANDIDATES else None,
+                texts=max((result.distance or 0.0 for result in chain_results), default=None),
                 passes=passes(rule.verify, candidates(p, q, rule.choice, k)),
                 optimum_error=optimum_error(rule, k, p, q),
             )
@@ -124,9 +125,9 @@ def entries(rules: Sequence[Rule] = RULES, seed: int = 0) -> Iterator[Entry]:
 
 def chain_means(seed: int = 0) -> list[ChainMeans]:
     """Returns what token and block verification accept in the family's chains, and in recorded drafts."""
-    means: dict[tuple[str, int], list[Tensor]] = {}
+    means_by_chain: dict[tuple[str, int], list[Tensor]] = {}
     for name, drafts in (*chains(seed), ("recorded", recorded())):
         accepted = torch.stack([expected_accepted(rule, drafts) for rule in (verify_rejection, verify_block)])
-        mean = accepted @ drafts.weights / drafts.weights.sum()  # [2]
-        means.setdefault((name, drafts.draft.k), []).append(mean)
-    return [ChainMeans(*key, *torch.stack(means).mean(0).tolist()) for key, means in means.items()]
+        means = accepted @ drafts.weights / drafts.weights.sum()  # [2]
+        means_by_chain.setdefault((name, drafts.draft.k), []).append(means)
+    return [ChainMeans(*key, *torch.stack(means).mean(0).tolist()) for key, means in means_by_chain.items()]

@@ -19,7 +19,7 @@ RECORDED = Path(__file__).parents[1] / "recorded" / "positions.json"
 COUNT = 300  # positions
 SIZES = (3, 4, 5, 6)  # tokens
 WEIGHTS = ((1, 2, 3), (1, 10, 100))  # flat, peaked: what probabilities are proportional to
-FIRST = 4  # of the seeds tried, its means lie nearest to those of thousands of such positions
+FIRST_SEED = 4  # of the seeds tried, its means lie nearest to those of thousands of such positions
 CHAINS = 10
 CHAIN_SHAPE = (5, 8)  # K and V
 CHAIN_WEIGHTS = torch.tensor([1, 2, 3, 4, 6], dtype=torch.float64)
@@ -34,13 +34,13 @@ def positions(seed: int = 0) -> tuple[Tensor, Tensor]:
     number = torch.arange(COUNT)
     sizes = torch.tensor(SIZES)[number % len(SIZES)]
     tables = torch.tensor(WEIGHTS, dtype=torch.float64)[number // len(SIZES) % 2]  # [N, 3]
-    in_vocabulary = torch.arange(max(SIZES)) < sizes[:, None]
-    faces = (thrown(in_vocabulary.shape, 3, FIRST + 2 * seed + n) for n in range(2))
-    p, q = (normalised(tables.gather(1, face) * in_vocabulary) for face in faces)
+    inside = torch.arange(max(SIZES)) < sizes[:, None]
+    faces = (dice_tensor(inside.shape, 3, FIRST_SEED + 2 * seed + n) for n in range(2))
+    p, q = (normalised(tables.gather(1, face) * inside) for face in faces)
     return p, q
 
 
-def thrown(shape: torch.Size, sides: int, seed: int) -> Tensor:
+def dice_tensor(shape: torch.Size, sides: int, seed: int) -> Tensor:
     """Returns numbers from 0 to sides − 1 of a shape [...]."""
     return torch.tensor(dice(shape.numel(), sides, seed)).view(shape)
 
@@ -57,9 +57,12 @@ def recorded() -> PossibleDrafts:
     of all others.
     """
     drafts = read_json(RECORDED)["drafts"]
-    p, q = (normalised(torch.tensor([draft[name] for draft in drafts], dtype=torch.float64)) for name in "pq")
-    token_zero = torch.zeros(p.shape[:2], dtype=torch.long)  # the drafted token is always 0, the text too
-    return PossibleDrafts(Draft(token_zero[:, 1:], q), p, token_zero, p.new_ones(len(p)))
+    p, q = (
+        normalised(torch.tensor([position[name] for position in drafts], dtype=torch.float64))
+        for name in "pq"
+    )
+    zeros = torch.zeros(p.shape[:2], dtype=torch.long)  # the drafted token is always 0, the text too
+    return PossibleDrafts(Draft(zeros[:, 1:], q), p, zeros, p.new_ones(len(p)))
 
 
 def candidates(p: Tensor, q: Tensor, choice: str, k: int) -> PossibleDrafts:
@@ -87,6 +90,6 @@ def chains(seed: int = 0) -> Iterator[tuple[str, PossibleDrafts]]:
     yield "thirds", chain(THIRDS.expand(3, -1), THIRDS.flip(0).expand(2, -1))
     k, size = CHAIN_SHAPE
     for number in range(CHAINS):
-        faces = thrown(torch.Size((2 * k + 1, size)), len(CHAIN_WEIGHTS), 100 + number + CHAINS * seed)
+        faces = dice_tensor(torch.Size((2 * k + 1, size)), len(CHAIN_WEIGHTS), 100 + number + CHAINS * seed)
         p, q = normalised(CHAIN_WEIGHTS[faces]).split([k + 1, k])
         yield "family", chain(p, q)

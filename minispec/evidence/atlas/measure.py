@@ -47,8 +47,8 @@ class BranchRng:
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
-        probability = torch.where(probs < CERTAIN, probs.double().clamp(min=0), 1.0)
-        return self._take(torch.stack([1 - probability, probability], dim=1), place) == 1
+        yes = torch.where(probs < CERTAIN, probs.double().clamp(min=0), 1.0)
+        return self._take(torch.stack([1 - yes, yes], dim=1), place) == 1
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
@@ -56,32 +56,32 @@ class BranchRng:
 
     def _take(self, probs: Tensor, place: Place | None) -> Tensor:
         """Takes an outcome, with probabilities [B, n]; what is not to be decided has outcome 0."""
-        decided = self.weights > 0
+        is_decided = self.weights > 0
         if place is not None and place.live is not None:
-            decided = decided & place.live
-        one_hot_zero = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
-        probs = torch.where(decided[:, None], probs, one_hot_zero)
+            is_decided = is_decided & place.live
+        first_outcome = torch.zeros_like(probs).index_fill_(1, torch.tensor(0), 1)
+        probs = torch.where(is_decided[:, None], probs, first_outcome)
         weights = probs * self.weights[:, None]
-        number = len(self.ways)
-        outcome = self.script[number] if number < len(self.script) else int(weights.sum(0).nonzero()[0, 0])
-        self.ways.append((outcome, weights))
+        decision = len(self.ways)
+        choice = self.script[decision] if decision < len(self.script) else int(weights.sum(0).nonzero()[0, 0])
+        self.ways.append((choice, weights))
         self.draws += (probs > 0).sum(-1) > 1
-        self.weights = weights[:, outcome]
-        return torch.full(self.weights.shape, outcome)
+        self.weights = weights[:, choice]
+        return torch.full(self.weights.shape, choice)
 
 
 def every_branch(verifier: Verifier, drafts: PossibleDrafts) -> Iterator[Branch]:
     """Yields every branch of a rule once, on all drafts that can take it; rows may not see each other."""
-    waiting: list[tuple[tuple[int, ...], Tensor]] = [((), torch.arange(len(drafts)))]
-    while waiting:
-        script, rows = waiting.pop()
+    queue: list[tuple[tuple[int, ...], Tensor]] = [((), torch.arange(len(drafts)))]
+    while queue:
+        script, rows = queue.pop()
         rng = BranchRng(len(rows), script)
         verdict = verifier(*drafts.rows(rows), rng)
-        prefix = tuple(outcome for outcome, _ in rng.ways)
+        choices = tuple(outcome for outcome, _ in rng.ways)
         for i, (way, weights) in enumerate(rng.ways):
-            for alternative, possible in enumerate((weights > 0).T):
-                if i >= len(script) and alternative != way and bool(possible.any()):
-                    waiting.append(((*prefix[:i], alternative), rows[possible]))
+            for sibling, possible in enumerate((weights > 0).T):
+                if i >= len(script) and sibling != way and bool(possible.any()):
+                    queue.append(((*choices[:i], sibling), rows[possible]))
         yield Branch(rows, verdict, rng.weights, rng.draws)
 
 
@@ -94,31 +94,31 @@ def outcome(verifier: Verifier, drafts: PossibleDrafts) -> Outcome:
     draws = emitted.new_zeros(count)
     for branch in every_branch(verifier, drafts):
         verdict = branch.verdict
-        rows_of_positions = positions[branch.rows]
+        position_ids = positions[branch.rows]
         weights = branch.weights * drafts.weights[branch.rows]
-        accepts = verdict.accepted > 0
-        candidate = (
+        is_accepted = verdict.accepted > 0
+        accepted_ids = (
             torch.zeros_like(verdict.token) if verdict.path is None else verdict.path.long().argmax(-1)
         )
-        first = torch.where(accepts, drafts.draft.tokens[branch.rows, candidate], verdict.token)
-        emitted.index_put_((rows_of_positions, first), weights, accumulate=True)
-        accepted.index_add_(0, rows_of_positions, weights * accepts)
-        draws.index_add_(0, rows_of_positions, weights * branch.draws)
+        first = torch.where(is_accepted, drafts.draft.tokens[branch.rows, accepted_ids], verdict.token)
+        emitted.index_put_((position_ids, first), weights, accumulate=True)
+        accepted.index_add_(0, position_ids, weights * is_accepted)
+        draws.index_add_(0, position_ids, weights * branch.draws)
     return Outcome(emitted, accepted, draws)
 
 
-class Asking:
+class ConstantRng:
     """An `Rng` that answers yes always, or no, and remembers the probabilities of yes."""
 
     def __init__(self, answer: bool) -> None:
         """Takes its answer."""
         self.answer = answer
-        self.asked: list[Tensor] = []  # of each question [B] float64, 0 where nothing was asked
+        self.probabilities: list[Tensor] = []  # of each question [B] float64, 0 where nothing was asked
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Answers the same always: probs [B] -> [B] bool (see `Rng`)."""
         live = None if place is None else place.live
-        self.asked.append(probs.double() if live is None else probs.double() * live)
+        self.probabilities.append(probs.double() if live is None else probs.double() * live)
         return torch.full(probs.shape, self.answer)
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
@@ -133,15 +133,15 @@ def expected_accepted(verifier: Verifier, drafts: PossibleDrafts) -> Tensor:
     does. So the coins' probabilities are enough, and they come from answering yes each time. Only for rules
     whose only decisions about drafted tokens are coins, one a token, such as `verify_block`.
     """
-    rng = Asking(answer=True)
+    rng = ConstantRng(answer=True)
     verifier(drafts.draft, drafts.target_probs, rng)
-    coins = torch.stack(rng.asked, dim=1)  # [B, K]
+    coins = torch.stack(rng.probabilities, dim=1)  # [B, K]
     if verifier.stops_at_first_rejection:
         return coins.cumprod(-1).sum(-1)
     return (1 - (1 - coins).flip(-1).cumprod(-1)).sum(-1)
 
 
-class Counting(TorchFunctionMode):
+class NumberCounter(TorchFunctionMode):
     """Counts the numbers that torch goes through: those of each operation's largest tensor, but for views."""
 
     def __init__(self) -> None:
@@ -153,11 +153,9 @@ class Counting(TorchFunctionMode):
         if (
             isinstance(result, Tensor)
             and not result._is_view()
-            and all(result is not argument for argument in args)
+            and all(result is not tensor for tensor in args)
         ):
-            self.numbers += max(
-                argument.numel() for argument in (*args, result) if isinstance(argument, Tensor)
-            )
+            self.numbers += max(tensor.numel() for tensor in (*args, result) if isinstance(tensor, Tensor))
         return result
 
 
@@ -166,6 +164,6 @@ def passes(verifier: Verifier, drafts: PossibleDrafts) -> float:
 
     It is counted in torch operations on the shipped code, with all coins rejecting; draws are not counted.
     """
-    with Counting() as counting:
-        verifier(drafts.draft, drafts.target_probs, Asking(answer=False))
+    with NumberCounter() as counting:
+        verifier(drafts.draft, drafts.target_probs, ConstantRng(answer=False))
     return counting.numbers / (drafts.draft.tokens.numel() * drafts.target_probs.shape[-1])

@@ -18,8 +18,10 @@ from minispec.evidence.checker.instance import PossibleDrafts
 def set_probabilities(drafts: PossibleDrafts) -> Tensor:
     """Returns how probable each set of candidates is, in each position: [N, 2^V]."""
     size = drafts.target_probs.shape[-1]
-    among = torch.zeros(len(drafts.weights), size, dtype=torch.long).scatter_(1, drafts.draft.tokens, 1)
-    sets = (among << torch.arange(size)).sum(-1)  # [B]
+    is_candidate = torch.zeros(len(drafts.weights), size, dtype=torch.long).scatter_(
+        1, drafts.draft.tokens, 1
+    )
+    sets = (is_candidate << torch.arange(size)).sum(-1)  # [B]
     positions = drafts.prefixes[:, 0]
     probabilities = torch.zeros(int(positions.max()) + 1, 2**size, dtype=torch.float64)
     return probabilities.index_put_((positions, sets), drafts.weights, accumulate=True)
@@ -54,11 +56,11 @@ def by_programme(p: Tensor, sets: Tensor) -> float:
         from scipy.optimize import linprog
     except ImportError:
         raise ValueError("scipy is not installed: in minispec's folder, pip install -e '.[atlas]'") from None
-    members = sets.nonzero()[:, 0]
-    number, token = ((members[:, None] >> torch.arange(len(p))) & 1).nonzero(as_tuple=True)
+    drawn = sets.nonzero()[:, 0]
+    set_ids, token = ((drawn[:, None] >> torch.arange(len(p))) & 1).nonzero(as_tuple=True)
     column = torch.arange(len(token))
-    most = torch.cat([sets[members], p]).numpy()
-    limits = np.zeros((len(most), len(token)))
-    limits[number, column] = 1
-    limits[len(members) + token, column] = 1
-    return -float(linprog(-np.ones(len(token)), limits, most, method="highs").fun)
+    bounds = torch.cat([sets[drawn], p]).numpy()
+    constraints = np.zeros((len(bounds), len(token)))
+    constraints[set_ids, column] = 1
+    constraints[len(drawn) + token, column] = 1
+    return -float(linprog(-np.ones(len(token)), constraints, bounds, method="highs").fun)

@@ -27,11 +27,6 @@ class Rule:
     choice: str = "with replacement"  #: how candidates are chosen, one of `CHOICES`
     weight: float | None = 1.0  #: of p in what comes out, if that is a mixture of p and q by a formula
 
-    @property
-    def lossless(self) -> bool:
-        """Whether it is meant to be."""
-        return self.verify.lossless
-
 
 RULES = (
     Rule("token", verify_rejection),

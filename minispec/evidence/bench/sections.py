@@ -23,7 +23,7 @@ from minispec.evidence.bench.interleaved import (
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results
-from minispec.evidence.theory.advice import LITTLE, advise
+from minispec.evidence.theory.advice import ADVICE_BELOW, advise
 from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
 from minispec.native.backend import Models
 from minispec.train.initialise import draw_weights
@@ -118,7 +118,7 @@ def settings_of(bench: BenchRun, section: str) -> list[list[Setting]]:
 
 def advice(bench: BenchRun, setting: Setting, row: Results) -> list[str]:
     """Returns why a setting loses or gains little, and what would help; nothing where it gains enough."""
-    if row["speedup"] >= LITTLE:
+    if row["speedup"] >= ADVICE_BELOW:
         return []
     costs = costs_of(setting, bench.prompts.learning[0])
     backend = setting.models.backend.name

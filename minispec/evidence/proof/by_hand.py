@@ -22,6 +22,7 @@ from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.parallel import ParallelDrafter
 from minispec.drafters.tree import TreeDrafter
 from minispec.evidence.proof.cases import Case, Text
+from minispec.evidence.theory.formulas import acceptance
 from minispec.verifiers.coupled import verify_coupled
 
 Draw = tuple[Text, Text]  # a text, and what was drafted after it so far
@@ -64,18 +65,18 @@ def warp_by_hand(logits: Sequence[float], warp: Warp) -> list[float]:
     """Warps with sorted lists: temperature, then top-k, then top-p, then to a sum of 1."""
     if warp.temperature == 0:
         return [float(token == logits.index(max(logits))) for token in range(len(logits))]
-    mass = [exp((logit - max(logits)) / warp.temperature) for logit in logits]
-    ranked = sorted(range(len(mass)), key=lambda token: (-mass[token], token))[: warp.top_k]
+    weights = [exp((logit - max(logits)) / warp.temperature) for logit in logits]
+    ranked = sorted(range(len(weights)), key=lambda token: (-weights[token], token))[: warp.top_k]
     if warp.top_p is not None:
-        total = fsum(mass[token] for token in ranked)
-        selected = []
+        total = fsum(weights[token] for token in ranked)
+        nucleus = []
         for token in ranked:
-            selected.append(token)
-            if fsum(mass[other] for other in selected) / total >= warp.top_p - ROUNDING:
+            nucleus.append(token)
+            if fsum(weights[member] for member in nucleus) / total >= warp.top_p - ROUNDING:
                 break
-        ranked = selected
-    total = fsum(mass[token] for token in ranked)
-    return [mass[token] / total if token in ranked else 0.0 for token in range(len(mass))]
+        ranked = nucleus
+    total = fsum(weights[token] for token in ranked)
+    return [weights[token] / total if token in ranked else 0.0 for token in range(len(weights))]
 
 
 def overlap(case: Case, p: Sequence[float], q: Sequence[float]) -> float:
@@ -85,7 +86,7 @@ def overlap(case: Case, p: Sequence[float], q: Sequence[float]) -> float:
     """
     if case.verifier is verify_coupled:
         return fsum(a * b for a, b in zip(p, q, strict=True))
-    return fsum(min(a, b) for a, b in zip(p, q, strict=True))
+    return acceptance(p, q)
 
 
 def rounded(probabilities: Sequence[float]) -> list[float]:
@@ -104,39 +105,41 @@ def drafts_by_hand(case: Case, draws: Iterable[Draw]) -> dict[Draw, list[float]]
     distributions: dict[Draw, list[float]] = {}
     for text, drafted in set(draws):
         if isinstance(drafter, TreeDrafter):
-            q = candidate(drafter, case, text, drafted)
+            q = candidate_distribution(drafter, case, text, drafted)
         else:
-            q = warp(own_logits(drafter, case, text, drafted))
+            q = warp(expected_logits(drafter, case, text, drafted))
         distributions[text, drafted] = q[0].double().tolist()
     return distributions
 
 
-def own_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> Tensor:
+def expected_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> Tensor:
     """Returns what a drafter must say of the next token: [1, V]."""
-    read = torch.tensor([text])
-    ids = torch.tensor([text + drafted])
+    committed = torch.tensor([text])
+    tokens = torch.tensor([text + drafted])
     if isinstance(drafter, LookupDrafter):
-        return looked_up(2 if isinstance(drafter, NgramDrafter) else len(text), case, text, drafted)
+        return lookup_logits(2 if isinstance(drafter, NgramDrafter) else len(text), case, text, drafted)
     if isinstance(drafter, ExitDrafter):  # the exit on the stream after the first layers
         model = drafter.target.model
         exit = drafter.target.exit
-        x = model.layers[: exit.layers](model.embed_tokens(ids), model.view(ids.shape[1], None))
+        x = model.layers[: exit.layers](model.embed_tokens(tokens), model.view(tokens.shape[1], None))
         return model.head(exit(x))[:, -1]
     if isinstance(drafter, MedusaDrafter):  # a head on the state before the pending token is read
-        return drafter.heads(case.draft.hidden(read[:, :-1])[:, -1])[:, len(drafted)]
+        return drafter.heads(case.draft.hidden(committed[:, :-1])[:, -1])[:, len(drafted)]
     if isinstance(drafter, ParallelDrafter):  # the last of so many masks, corrected by the token before
-        return drafter.model.after(drafter.model.with_masks(read, None, len(drafted))[:, -1], ids[:, -1])
+        return drafter.model.after(
+            drafter.model.with_masks(committed, None, len(drafted))[:, -1], tokens[:, -1]
+        )
     if isinstance(drafter, FeatureDrafter):  # on the target's features of the text, and its own of the draft
-        states = drafter.target.hidden(read)
-        features = torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)
-        for n in range(len(text), ids.shape[1] + 1):
-            out = drafter.layer(ids[:, :n], features, drafter.target)
-            features = torch.cat([features, out[:, -1:]], dim=1)
-        return drafter.target.head(out)[:, -1]
+        target_states = drafter.target.hidden(committed)
+        features = torch.cat([torch.zeros_like(target_states[:, :1]), target_states[:, :-1]], dim=1)
+        for n in range(len(text), tokens.shape[1] + 1):
+            features_after = drafter.layer(tokens[:, :n], features, drafter.target)
+            features = torch.cat([features, features_after[:, -1:]], dim=1)
+        return drafter.target.head(features_after)[:, -1]
     return logits_after(case.draft, [text + drafted])  # a model's
 
 
-def looked_up(longest: int, case: Case, text: Text, drafted: Text) -> Tensor:
+def lookup_logits(longest: int, case: Case, text: Text, drafted: Text) -> Tensor:
     """Returns what stood where the longest end of the text that occurred before did so last: [1, V]."""
     for n in range(min(longest, len(text) - 1), 0, -1):
         for end in range(len(text) - 1, n - 1, -1):
@@ -146,7 +149,7 @@ def looked_up(longest: int, case: Case, text: Text, drafted: Text) -> Tensor:
     return torch.zeros(1, case.draft.vocab_size)  # there is nothing, and no token is certain
 
 
-def candidate(drafter: TreeDrafter, case: Case, text: Text, drafted: Text) -> Tensor:
+def candidate_distribution(drafter: TreeDrafter, case: Case, text: Text, drafted: Text) -> Tensor:
     """Returns what the next token of a tree is chosen from, after its own ancestors: [1, V]."""
     node = parent = drafter.parents[len(drafted)]
     path: Text = ()
@@ -154,6 +157,8 @@ def candidate(drafter: TreeDrafter, case: Case, text: Text, drafted: Text) -> Te
         path = (drafted[node - 1], *path)
         node = drafter.parents[node - 1]
     logits = logits_after(case.draft, [text + path])
-    chosen = torch.zeros_like(logits, dtype=torch.bool)
-    chosen[0, [token for token, of in zip(drafted, drafter.parents, strict=False) if of == parent]] = True
-    return drafter.choice((case.draft_warp or case.warp)(logits), logits, chosen)
+    siblings = torch.zeros_like(logits, dtype=torch.bool)
+    siblings[
+        0, [token for token, parent_id in zip(drafted, drafter.parents, strict=False) if parent_id == parent]
+    ] = True
+    return drafter.choice((case.draft_warp or case.warp)(logits), logits, siblings)

@@ -84,9 +84,9 @@ class Case:
         """The longest text that both models hold."""
         return min(self.target.max_length, self.draft.max_length)
 
-    def but(self, change: str, **changes: Any) -> "Case":
+    def but(self, what: str, **changes: Any) -> "Case":
         """Returns a case that differs; its name says how."""
-        return replace(self, name=f"{self.name}, {change}", **changes)
+        return replace(self, name=f"{self.name}, {what}", **changes)
 
     def rounds(self, prompts: Sequence[Sequence[int]], rng: Rng) -> Iterator[Round]:
         """Runs the shipped loop in this setting, on any prompts."""
@@ -116,23 +116,23 @@ class Case:
         if backend is TORCH:
             return self
 
-        def model(original: LanguageModel) -> LanguageModel:
-            if isinstance(original, EarlyExitGPT):
-                return NativeExitGPT(NativeGPT(original.model), original.exit)
-            return backend.model(original) if isinstance(original, GPT) else original
+        def model(own: LanguageModel) -> LanguageModel:
+            if isinstance(own, EarlyExitGPT):
+                return NativeExitGPT(NativeGPT(own.model), own.exit)
+            return backend.model(own) if isinstance(own, GPT) else own
 
-        def warp(original: Warp) -> Warp:
-            return backend.warp(original.temperature, original.top_k, original.top_p)
+        def warp(own: Warp) -> Warp:
+            return backend.warp(own.temperature, own.top_k, own.top_p)
 
-        drafts = self.drafts_with
-        shares = isinstance(self.target, EarlyExitGPT)
-        target = self.target if drafts in ("tree", "medusa-tree") else model(self.target)
+        drafter_name = self.drafts_with
+        early_exit = isinstance(self.target, EarlyExitGPT)
+        target = self.target if drafter_name in ("tree", "medusa-tree") else model(self.target)
         chain = not self.verifier.takes_tree
         return replace(
             self,
             name=f"{self.name}, {backend.name}",
             target=target,
-            draft=target if shares else model(self.draft) if drafts == "model" else self.draft,
+            draft=target if early_exit else model(self.draft) if drafter_name == "model" else self.draft,
             warp=warp(self.warp),
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
             verifier=backend.verifiers.get(self.verifier.name, self.verifier) if chain else self.verifier,

@@ -22,7 +22,7 @@ from minispec.evidence.theory.statistics import RARE, Cell
 
 Outcome = tuple[Text, Finish | None]  # the tokens of a row, and why it ended
 
-APART = "rows of a batch draft different numbers"
+DIFFERENT_LENGTHS = "rows of a batch draft different numbers"
 
 
 @dataclass(frozen=True)
@@ -109,23 +109,25 @@ def by_row(rounds: Iterable[Round], prompts: Sequence[Sequence[int]]) -> list[St
         tokens = r.verdict.token.tolist()
         for row, (emitted, finish) in enumerate(zip(r.emitted, r.finish, strict=True)):
             if r.live[row] or emitted:
-                proposed = tuple(drafted[row][: lengths[row]])
-                name = r.prompt_ids[row]
+                row_draft = tuple(drafted[row][: lengths[row]])
+                prompt_id = r.prompt_ids[row]
                 verdict = accepted[row], tokens[row]
-                steps[name].append(RowRound(r, row, texts[name], proposed, *verdict, emitted, finish))
-                texts[name] += emitted
+                steps[prompt_id].append(
+                    RowRound(r, row, texts[prompt_id], row_draft, *verdict, emitted, finish)
+                )
+                texts[prompt_id] += emitted
     return [tuple(row_steps) for row_steps in steps]
 
 
 def outcomes(rounds: Sequence[Round], prompts: int) -> list[Outcome]:
     """Returns each prompt's tokens, and why it ended."""
     tokens: list[list[int]] = [[] for _ in range(prompts)]
-    ends: list[Finish | None] = [None] * prompts
+    finishes: list[Finish | None] = [None] * prompts
     for r in rounds:
-        for name, emitted, finish in zip(r.prompt_ids, r.emitted, r.finish, strict=True):
-            tokens[name].extend(emitted)
-            ends[name] = finish
-    return [(tuple(row_tokens), end) for row_tokens, end in zip(tokens, ends, strict=True)]
+        for prompt_id, emitted, finish in zip(r.prompt_ids, r.emitted, r.finish, strict=True):
+            tokens[prompt_id].extend(emitted)
+            finishes[prompt_id] = finish
+    return [(tuple(row_tokens), row_finish) for row_tokens, row_finish in zip(tokens, finishes, strict=True)]
 
 
 Distribution = dict[Outcome, float]
@@ -183,7 +185,7 @@ def marks(case: Case, step: RowRound) -> Iterator[str]:
             for n, is_live in zip(step.round.draft.lengths.tolist(), live, strict=True)
             if is_live
         ):
-            yield f"{name}: {APART}"
+            yield f"{name}: {DIFFERENT_LENGTHS}"
         return
     if False in live:
         yield "rows that finish at different rounds"
@@ -228,23 +230,23 @@ def continuations(case: Case, prompt: Text, least: float = 0.0) -> dict[Cell, fl
     The probabilities, with that of the cell `RARE` if anything is in it, sum to 1. The target is used alone.
     """
     ended: dict[Cell, float] = {}
-    growing: dict[Text, float] = {(): 1.0}
+    unfinished: dict[Text, float] = {(): 1.0}
     rare = 0.0
-    while growing:
-        ended |= {tokens: p for tokens, p in growing.items() if case.finish(prompt, tokens)}
-        texts = [tokens for tokens in growing if tokens not in ended]
+    while unfinished:
+        ended |= {tokens: p for tokens, p in unfinished.items() if case.finish(prompt, tokens)}
+        texts = [tokens for tokens in unfinished if tokens not in ended]
         longer: dict[Text, float] = {}
         if texts:
-            read = torch.tensor([[*prompt, *tokens] for tokens in texts])
-            logits = case.target.head(case.target.hidden(read))[:, -1]
-            for tokens, following in zip(texts, case.warp(logits.double()).tolist(), strict=True):
-                for token, probability in enumerate(following):
-                    joint = growing[tokens] * probability
+            tokens_so_far = torch.tensor([[*prompt, *tokens] for tokens in texts])
+            logits = case.target.head(case.target.hidden(tokens_so_far))[:, -1]
+            for tokens, distribution in zip(texts, case.warp(logits.double()).tolist(), strict=True):
+                for token, probability in enumerate(distribution):
+                    joint = unfinished[tokens] * probability
                     if joint > 0 and joint >= least:
                         longer[(*tokens, token)] = joint
                     else:
                         rare += joint
-        growing = longer
+        unfinished = longer
     return {**ended, RARE: rare} if rare > 0 else ended
 
 
@@ -260,4 +262,6 @@ def total_variation(first: Distribution, second: Distribution) -> float:
 
 def differences(first: Distribution, second: Distribution) -> list[float]:
     """Returns how far the probabilities of each outcome are apart."""
-    return [abs(first.get(x, 0.0) - second.get(x, 0.0)) for x in first.keys() | second.keys()]
+    return [
+        abs(first.get(outcome, 0.0) - second.get(outcome, 0.0)) for outcome in first.keys() | second.keys()
+    ]

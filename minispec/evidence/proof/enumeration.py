@@ -66,11 +66,11 @@ class EnumeratingRng(Lender):
         """Answers as the scripts do: probs [B] -> [B] bool (see `Rng`); ValueError if they are not [B]."""
         check_one_a_row(probs)
         certain = 1 if self._intervals is None else CERTAIN
-        outcomes = [
+        answers = [
             live and p > 0 and (p >= certain or self._take(row, [p, 1 - p]) == 0)
             for row, p, live in zip(*self._rows(probs, place), strict=True)
         ]
-        return torch.tensor(outcomes, device=probs.device)
+        return torch.tensor(answers, device=probs.device)
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks what the scripts say: probs [B, V] -> [B] ids (see `Rng`)."""
@@ -177,9 +177,9 @@ def enumerate_branches(
         NotScripted: if a branch, run again, asked for other decisions.
     """
     # Oldest first: rows of one batch then have gone about equally far.
-    waiting: deque[tuple[Key, tuple[int, ...]]] = deque((start, ()) for start in starts)
-    while waiting:
-        batch = [waiting.popleft() for _ in range(min(most_rows, len(waiting)))]
+    queue: deque[tuple[Key, tuple[int, ...]]] = deque((start, ()) for start in starts)
+    while queue:
+        batch = [queue.popleft() for _ in range(min(most_rows, len(queue)))]
         rng = make([script for _, script in batch])
         outcomes = run(rng, [key for key, _ in batch])
         for row, (key, script) in enumerate(batch):
@@ -188,5 +188,5 @@ def enumerate_branches(
                 raise NotScripted("a branch ended before its script did: the code did not repeat itself")
             choices = tuple(choice for choice, _ in way)
             for i in range(len(script), len(way)):  # the branches that part after the script's end
-                waiting.extend((key, (*choices[:i], alternative)) for alternative in range(1, way[i][1]))
+                queue.extend((key, (*choices[:i], sibling)) for sibling in range(1, way[i][1]))
             yield key, outcomes[row], rng.weights[row]

@@ -1,4 +1,4 @@
-"""The distribution of one token under a rule: what was drafted and kept, and what the rule says itself.
+"""The distribution of the first token under an acceptance rule: accepted drafts and corrections.
 
 For a vocabulary of a few tokens one can work that out by hand. Here every branch of the rule is enumerated.
 """
@@ -17,15 +17,15 @@ from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branch
 
 @dataclass(frozen=True)
 class FirstToken:
-    """The first emitted token when one token is drafted: how often each comes, and how."""
+    """What comes out first when one token is drafted."""
 
     accepted: tuple[float, ...]  #: [V], for each token the probability that it is drafted and accepted
-    corrected: tuple[float, ...]  #: [V], for each token the probability that it is the correction
+    correction: tuple[float, ...]  #: [V], for each token the probability that it replaces a rejected one
 
     @property
     def distribution(self) -> tuple[float, ...]:
-        """The probability that a token is emitted, accepted or as the correction: [V]."""
-        return tuple(a + b for a, b in zip(self.accepted, self.corrected, strict=True))
+        """The probability that a token is emitted, accepted or as a correction: [V]."""
+        return tuple(map(sum, zip(self.accepted, self.correction, strict=True)))
 
     @property
     def acceptance(self) -> float:
@@ -39,7 +39,7 @@ def first_token(
     q: Tensor | Sequence[float],
     drawn_from: Tensor | Sequence[float] | None = None,
 ) -> FirstToken:
-    """Enumerates every branch of a verifier on every draft of one token, K = 1; its `rng` alone may draw.
+    """Enumerates every branch of a rule that draws from its `rng` alone on every draft of one token, K = 1.
 
     Args:
         verifier: its acceptance rule is enumerated.
@@ -50,9 +50,9 @@ def first_token(
     Raises:
         ValueError: if the distributions differ in size.
     """
-    target, reported = (torch.as_tensor(values, dtype=torch.float64) for values in (p, q))
-    real = reported if drawn_from is None else torch.as_tensor(drawn_from, dtype=torch.float64)
-    if not target.shape == reported.shape == real.shape:
+    target, reported = (torch.as_tensor(probabilities, dtype=torch.float64) for probabilities in (p, q))
+    draft_distribution = reported if drawn_from is None else torch.as_tensor(drawn_from, dtype=torch.float64)
+    if not target.shape == reported.shape == draft_distribution.shape:
         raise ValueError("all distributions must be over the same tokens")
     size = len(target)
 
@@ -62,16 +62,16 @@ def first_token(
         verdict = verifier(draft, target.repeat(rows, 2, 1), rng)
         return list(zip(verdict.accepted.tolist(), verdict.token.tolist(), strict=True))
 
-    accepted = [0.0] * size
-    corrected = [0.0] * size
-    possible = [token for token in range(size) if real[token] > 0]
-    for drafted, (count, token), weight in enumerate_branches(run, possible):
-        probability = float(real[drafted]) * weight
-        if count:
-            accepted[drafted] += probability
+    accepted_probabilities = [0.0] * size
+    correction_probabilities = [0.0] * size
+    possible_drafts = [token for token in range(size) if draft_distribution[token] > 0]
+    for drafted, (accepted, token), weight in enumerate_branches(run, possible_drafts):
+        probability = float(draft_distribution[drafted]) * weight
+        if accepted:
+            accepted_probabilities[drafted] += probability
         else:
-            corrected[token] += probability
-    return FirstToken(tuple(accepted), tuple(corrected))
+            correction_probabilities[token] += probability
+    return FirstToken(tuple(accepted_probabilities), tuple(correction_probabilities))
 
 
 def parts(probabilities: Sequence[float], whole: int) -> str:

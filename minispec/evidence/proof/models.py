@@ -60,15 +60,15 @@ class TableModel:
         if cache is None:
             if new > self.max_length:
                 raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
-            read = tokens
+            context_ids = tokens
             positions = torch.arange(new).expand(rows, new)
         else:
             positions = (cache.lengths[:, None] + torch.arange(new)).clamp(max=cache.capacity - 1)
             cache.begin(new)
             ids = tokens.double()[:, None, :, None]
-            read = cache.append(0, ids, ids)[1][:, 0, :, 0].long()
+            context_ids = cache.append(0, ids, ids)[1][:, 0, :, 0].long()
             cache.advance()
-        previous = read.gather(1, (positions - 1).clamp(min=0))
+        previous = context_ids.gather(1, (positions - 1).clamp(min=0))
         return torch.where(positions > 0, previous, self.vocab_size) * self.vocab_size + tokens
 
 

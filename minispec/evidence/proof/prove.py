@@ -13,7 +13,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.proof.cases import TREE_SHAPES, Case
 from minispec.evidence.proof.distributions import (
-    APART,
+    DIFFERENT_LENGTHS,
     Distribution,
     exact_distributions,
     largest_error,
@@ -38,7 +38,7 @@ TWO_HEADS = ("drafted 0", "drafted 2", "accepted 0", "accepted 1", "accepted 2")
 
 
 @dataclass(frozen=True)
-class Proved:
+class ProvedCase:
     """What one case has shown."""
 
     name: str  #: of the case
@@ -56,7 +56,7 @@ class Proved:
 class Proof:
     """All that was shown."""
 
-    cases: tuple[Proved, ...]  #: enumerated completely
+    cases: tuple[ProvedCase, ...]  #: enumerated completely
     coverage: dict[str, int]  #: for each thing that must have come up, in how many branches it did
     sampled: tuple[Sampled, ...]  #: tests on samples
     left_out: tuple[str, ...] = ()  #: what was not tried, and why
@@ -82,8 +82,8 @@ class Proof:
 
         Where nothing was enumerated, nothing was proved.
         """
-        results = [result.passed for result in self.cases] + [result.passed for result in self.sampled]
-        return self.instances > 0 and all(results) and all(self.coverage.values())
+        shown = [one.passed for one in self.cases] + [one.passed for one in self.sampled]
+        return self.instances > 0 and all(shown) and all(self.coverage.values())
 
 
 def prove(
@@ -97,49 +97,49 @@ def prove(
 
     Cases of other drafters than those that are named are left out.
     """
-    coverage = Counter(dict.fromkeys(wanted(drafters), 0))
-    proved: list[Proved] = []
-    other_drafters: Counter[str] = Counter()
+    coverage = Counter(dict.fromkeys(required_marks(drafters), 0))
+    proved: list[ProvedCase] = []
+    skipped: Counter[str] = Counter()
     for case in cases:
         if case.drafts_with not in drafters:
-            other_drafters[case.drafts_with] += 1
+            skipped[case.drafts_with] += 1
             continue
         exact = exact_distributions(case)
         for backend in backends:
-            moved = case.on(backend)
-            tell(moved.name)
-            proved.append(prove_case(moved, coverage, exact))
+            backend_case = case.on(backend)
+            tell(backend_case.name)
+            proved.append(prove_case(backend_case, coverage, exact))
     tell("samples")
-    left_out = tuple(f"{count} cases of the drafter {name}" for name, count in other_drafters.items())
+    left_out = tuple(f"{count} cases of the drafter {name}" for name, count in skipped.items())
     return Proof(tuple(proved), dict(coverage), tuple(sampled()), left_out)
 
 
-def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]) -> Proved:
+def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]) -> ProvedCase:
     """Enumerates one case, compares it with the exact distributions, and adds to the counts what came up."""
     enumerated = speculative_distributions(case)
-    counts = {**enumerated.coverage, f"warp {describe(case.warp)}": enumerated.branches}
-    counts[case.verifier.name] = enumerated.branches
-    coverage.update({mark: n for mark, n in counts.items() if mark in coverage})
-    measured = (enumerated.distributions, target_only_distributions(case))
-    errors = [max(map(largest_error, distributions, exact)) for distributions in measured]
-    return Proved(case.name, enumerated.branches, *errors)
+    branch_counts = {**enumerated.coverage, f"warp {describe(case.warp)}": enumerated.branches}
+    branch_counts[case.verifier.name] = enumerated.branches
+    coverage.update({mark: n for mark, n in branch_counts.items() if mark in coverage})
+    both_loops = (enumerated.distributions, target_only_distributions(case))
+    errors = [max(map(largest_error, distributions, exact)) for distributions in both_loops]
+    return ProvedCase(case.name, enumerated.branches, *errors)
 
 
-def wanted(drafters: Sequence[str] = tuple(DRAFTERS)) -> list[str]:
+def required_marks(drafters: Sequence[str] = tuple(DRAFTERS)) -> list[str]:
     """Lists what must come up in some branch, with drafters by name; else the proof is not one."""
     lengths = [f"{what} {n}" for what in ("drafted", "accepted") for n in range(4)]
     marks = {
-        "model": [*of_the_model(), "block", "compare"],
-        **{name: [f"{name}: {what}" for what in (*lengths, APART)] for name in LOOK_UPS},
+        "model": [*model_marks(), "block", "compare"],
+        **{name: [f"{name}: {what}" for what in (*lengths, DIFFERENT_LENGTHS)] for name in LOOK_UPS},
         **{name: [f"{name}: accepted {n}" for n in range(4)] for name in CHAINS},
-        "medusa": [f"medusa: {what}" for what in (*TWO_HEADS, APART)],
+        "medusa": [f"medusa: {what}" for what in (*TWO_HEADS, DIFFERENT_LENGTHS)],
         "medusa-tree": [f"medusa-tree: accepted {n}" for n in range(3)],
         "tree": [*(f"{name}: accepted {n}" for name in TREE_SHAPES for n in range(3)), "k-sequential"],
     }
     return [mark for name in drafters for mark in marks[name]]
 
 
-def of_the_model() -> list[str]:
+def model_marks() -> list[str]:
     """Lists what must come up where a model drafts."""
     return [
         *(f"K = {k}: accepted {n}" for k in WIDTHS for n in range(k + 1)),
@@ -154,7 +154,7 @@ def of_the_model() -> list[str]:
         "rows that finish at different rounds",
         *(f"automatic: drafted {n}" for n in range(3)),
         *(f"stopping: drafted {n}" for n in range(1, 4)),
-        f"stopping: {APART}",
+        f"stopping: {DIFFERENT_LENGTHS}",
         *(f"warp {describe(warp)}" for warp in (Warp(), *WARPS)),
     ]
 

@@ -55,9 +55,9 @@ def replay(native: Callable[[Tensor], tuple[int, T]], intervals: Sequence[Interv
     """
     answers = []
     for numbers in zip(*map(ends, intervals), strict=True) if intervals else [()] * 2:
-        lent = torch.full((max(most, len(numbers)),), UNUSED, dtype=torch.float64)
-        lent[: len(numbers)] = torch.tensor(numbers, dtype=torch.float64)
-        used, answer = native(lent)
+        padded_numbers = torch.full((max(most, len(numbers)),), UNUSED, dtype=torch.float64)
+        padded_numbers[: len(numbers)] = torch.tensor(numbers, dtype=torch.float64)
+        used, answer = native(padded_numbers)
         if used != len(intervals):
             raise Differs(f"{len(intervals)} decisions are open, and the C++ used {used} numbers")
         answers.append(answer)
@@ -69,8 +69,8 @@ def replay(native: Callable[[Tensor], tuple[int, T]], intervals: Sequence[Interv
 def ends(interval: Interval) -> tuple[float, float]:
     """Returns a number next to the lower end of an interval, and one next to its upper end, both inside."""
     low, high = interval
-    inset = min(SHARE * (high - low) + SPACING, (high - low) / 4)
-    return low + inset, high - inset
+    inside = min(SHARE * (high - low) + SPACING, (high - low) / 4)
+    return low + inside, high - inside
 
 
 def alike(first: Any, second: Any) -> bool:

@@ -27,8 +27,10 @@ from minispec.verifiers.coupled import KeyedRng, verify_coupled
 
 FAMILY_FALSE_ALARM = 1e-6  # of all sampled tests of one run together
 PEARSON_ERROR = 0.02  # how far from uniform the right p-values may be, by Kolmogorov's distance
-MOMENT = " sat on the"  # of a story: short, many ways to go on, and draft and target do not agree
-LEAST = 2e-4  # of the shipped pair's continuations, those as likely as this are counted one by one
+STORY_PROMPT = " sat on the"  # of a story: short, many ways to go on, and draft and target do not agree
+LEAST_PROBABILITY = (
+    2e-4  # continuations of the shipped pair that are as likely as this are counted one by one
+)
 
 
 @dataclass(frozen=True)
@@ -82,17 +84,17 @@ def sampled_tests(seed: int = 0, full: bool = False, backends: Sequence[Backend]
     experiments = (
         [*tiny_experiments(200_000), *trained_experiments(20_000)] if full else tiny_experiments(20_000)
     )
-    moved = {
-        placed.case.name: placed
+    backend_experiments = {
+        experiment.case.name: experiment
         for backend in backends
-        for placed in (experiment.on(backend) for experiment in experiments)
+        for experiment in (original.on(backend) for original in experiments)
     }
-    share = FAMILY_FALSE_ALARM / (len(moved) + 1)
-    results = [experiment.check(seed, share) for experiment in moved.values()]
+    share = FAMILY_FALSE_ALARM / (len(backend_experiments) + 1)
+    results = [experiment.check(seed, share) for experiment in backend_experiments.values()]
     seeds, samples = (200, 2_000) if full else (100, 500)
     target, draft = table_pair(vocab_size=3, seed=0)
-    placed = Experiment(Case("calibration", target, draft, ((0, 1),), 2, 3), samples, rows=samples)
-    return [*results, check_calibration(placed, range(seeds * seed, seeds * seed + seeds), share)]
+    calibration = Experiment(Case("calibration", target, draft, ((0, 1),), 2, 3), samples, rows=samples)
+    return [*results, check_calibration(calibration, range(seeds * seed, seeds * seed + seeds), share)]
 
 
 def check_calibration(experiment: Experiment, seeds: Sequence[int], false_alarm: float) -> Sampled:
@@ -114,15 +116,26 @@ def tiny_experiments(samples: int) -> list[Experiment]:
 
     In all of them a round ends inside the text, so the joint distribution spans the border between rounds.
     """
-    table, guess = table_pair(vocab_size=3, seed=0)
-    gpt, small = tiny_gpt_pair(seed=0, vocab_size=3, dtype=torch.float32)
+    table_target, table_draft = table_pair(vocab_size=3, seed=0)
+    gpt_target, gpt_draft = tiny_gpt_pair(seed=0, vocab_size=3, dtype=torch.float32)
     start = ((0, 1),)
     cases = [
-        Case("table, 3 tokens, K = 2", table, guess, start, 2, 3),
-        Case("table, 4 tokens, K = 1, warped, EOS", table, guess, start, 1, 4, Warp(1.4, top_p=0.95), (2,)),
-        Case("GPT, 3 tokens, K = 2, hotter draft", gpt, small, start, 2, 3, draft_warp=Warp(1.5)),
+        Case("table, 3 tokens, K = 2", table_target, table_draft, start, 2, 3),
+        Case(
+            "table, 4 tokens, K = 1, warped, EOS",
+            table_target,
+            table_draft,
+            start,
+            1,
+            4,
+            Warp(1.4, top_p=0.95),
+            (2,),
+        ),
+        Case("GPT, 3 tokens, K = 2, hotter draft", gpt_target, gpt_draft, start, 2, 3, draft_warp=Warp(1.5)),
     ]
-    coupled = Case("table, 4 tokens, K = 2, coupled", table, guess, start, 2, 4, verifier=verify_coupled)
+    coupled = Case(
+        "table, 4 tokens, K = 2, coupled", table_target, table_draft, start, 2, 4, verifier=verify_coupled
+    )
     return [
         *(Experiment(case, samples) for case in cases),
         Experiment(coupled, samples, rows=samples, rng=KeyedRng),
@@ -132,13 +145,13 @@ def tiny_experiments(samples: int) -> list[Experiment]:
 def trained_experiments(samples: int) -> list[Experiment]:
     """Returns experiments on the shipped pair: from the middle of a story, as it is and warped."""
     pair = load_pair("stories")
-    prompt = tuple(pair.tokenizer.encode(MOMENT))
+    prompt = tuple(pair.tokenizer.encode(STORY_PROMPT))
     length = len(prompt) + 3 + 2
     target = shortened(pair.target, length)
     draft = shortened(pair.draft, length)
     plain = Case("stories, 3 tokens, K = 2", target, draft, (prompt,), 2, 3)
     warped = plain.but("warped, hotter draft", warp=Warp(0.8, top_k=20), draft_warp=Warp(1.5))
-    return [Experiment(case, samples, rows=512, least=LEAST) for case in (plain, warped)]
+    return [Experiment(case, samples, rows=512, least=LEAST_PROBABILITY) for case in (plain, warped)]
 
 
 def shortened(model: GPT, max_length: int) -> GPT:

@@ -71,24 +71,24 @@ def first_flip(
     a, b = ((*text, None)[position] for text in (first, second))
     if a is None or b is None:
         return Flip(position, (a, b), (nan, nan), inf, nan, 0.0)
-    many, steps = logits_both_ways(target, prompt, first[:position])
-    logits = float(many[a]), float(many[b])
-    difference = float((many.double() - steps.double()).abs().max())
+    at_once, one_by_one = logits_both_ways(target, prompt, first[:position])
+    logits = float(at_once[a]), float(at_once[b])
+    difference = float((at_once.double() - one_by_one.double()).abs().max())
     gap = abs(logits[0] - logits[1])
-    limit = limit_of(many.dtype, difference)
+    limit = limit_of(at_once.dtype, difference)
     return Flip(position, (a, b), logits, gap, difference, limit)
 
 
 def logits_both_ways(
-    target: LanguageModel, prompt: Sequence[int], continuation: Sequence[int]
+    target: LanguageModel, prompt: Sequence[int], new_tokens: Sequence[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the logits after a text, [V] each: by one forward, and as `generate` computes them.
 
     The prompt is read at once both times, the new tokens so far one by one the second time.
     """
     device = target.device
-    many = target.head(target.hidden(torch.tensor([[*prompt, *continuation]], device=device)))[0, -1]
+    at_once = target.head(target.hidden(torch.tensor([[*prompt, *new_tokens]], device=device)))[0, -1]
     cache, _ = prefill(target, [prompt])
-    for token in [prompt[-1], *continuation]:
-        steps = target.head(target.hidden(torch.tensor([[token]], device=device), cache))[0, -1]
-    return many, steps
+    for token in [prompt[-1], *new_tokens]:
+        one_by_one = target.head(target.hidden(torch.tensor([[token]], device=device), cache))[0, -1]
+    return at_once, one_by_one

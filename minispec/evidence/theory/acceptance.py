@@ -63,18 +63,18 @@ def acceptance_probabilities(
     It holds for `verify_rejection`, and at temperature 0 for `verify_greedy`, where it is 0 or 1. The texts
     follow prompts, none of which is empty; the draft gives q, with the target's warp or its own.
     """
-    logits = []
+    probabilities = []
     for prompt, text in zip(prompts, texts, strict=True):
-        tokens = torch.tensor(text, device=target.device)[:, None]  # [N, 1]
+        text_ids = torch.tensor(text, device=target.device)[:, None]  # [N, 1]
         p, q = (
-            along(model, prompt, text, model_warp).gather(1, tokens)[:, 0]
+            text_distributions(model, prompt, text, model_warp).gather(1, text_ids)[:, 0]
             for model, model_warp in ((target, warp), (draft, draft_warp or warp))
         )
-        logits.append((q / p).nan_to_num(0).clamp(max=1).tolist())  # 0 of 0 was never drafted
-    return logits
+        probabilities.append((q / p).nan_to_num(0).clamp(max=1).tolist())  # 0 of 0 was never drafted
+    return probabilities
 
 
-def along(model: LanguageModel, prompt: Tokens, text: Tokens, warp: Warp) -> Tensor:
+def text_distributions(model: LanguageModel, prompt: Tokens, text: Tokens, warp: Warp) -> Tensor:
     """Returns a model's distribution of each token of a text that follows a prompt: [n, V] float64."""
     block = torch.tensor([[*prompt, *text]], device=model.device)[:, :-1]
     return warp(model.head(model.hidden(block))[0, len(prompt) - 1 :]).double()
@@ -116,12 +116,12 @@ def compare_acceptance(
     The target decodes so many tokens after each prompt, and the draft's q is compared with its p at each.
     """
     warp = Warp()
-    rates: list[Tensor] = []  # each [3, n]
+    position_means: list[Tensor] = []  # each [3, n]
     for prompt in prompts:
         (text,) = target_only_texts(target, [prompt], max_new_tokens, warp, KeyedRng(seed))
-        p, q = (along(model, prompt, text, warp) for model in (target, draft))
+        p, q = (text_distributions(model, prompt, text, warp) for model in (target, draft))
         overlap = torch.minimum(p, q).sum(-1)
-        rates.append(torch.stack([overlap, coupled_acceptance(p, q), overlap / (2 - overlap)]))
-    means = torch.cat(rates, dim=1)
+        position_means.append(torch.stack([overlap, coupled_acceptance(p, q), overlap / (2 - overlap)]))
+    means = torch.cat(position_means, dim=1)
     rejection, coupled, bound = means.mean(1).tolist()
     return Coupling(means.shape[1], rejection, coupled, bound)

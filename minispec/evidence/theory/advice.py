@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from minispec.drafters.adaptive import rates
 from minispec.drafters.costs import Costs
 
-LITTLE = 1.1  # a speed-up below this is worth a hint
-NOTICED = 1.05  # what makes less of a difference than this is not at fault
+ADVICE_BELOW = 1.1  # a speed-up below this is worth a hint
+LEAST_DIFFERENCE = 1.05  # what makes less of a difference than this is not at fault
 STEPS = 10**6  # from nothing to all: so finely a number is looked for
 
 FAULTS = {
@@ -45,13 +45,16 @@ class Situation:
         if fault == "draft":
             costs = replace(costs, t_draft=share * costs.t_draft, catch_up=share * costs.catch_up)
         elif fault == "verification":
-            t_one = costs.t_target[1]
+            one_token = costs.t_target[1]
             costs = replace(
-                costs, t_target={n: t_one + share * (t - t_one) for n, t in costs.t_target.items()}
+                costs,
+                t_target={
+                    n: one_token + share * (seconds - one_token) for n, seconds in costs.t_target.items()
+                },
             )
         else:
-            remaining = share * max(costs.round - costs.step, 0.0)
-            costs = replace(costs, round=min(costs.step, costs.round) + remaining, place=share * costs.place)
+            overhead = share * max(costs.round - costs.step, 0.0)
+            costs = replace(costs, round=min(costs.step, costs.round) + overhead, place=share * costs.place)
         return replace(self, costs=costs)
 
     def size(self, fault: str, k: int) -> float:
@@ -81,37 +84,41 @@ def advise(
     if not 0 <= alpha <= 1 or k < 0:
         raise ValueError(f"alpha lies between 0 and 1 and K is 0 or more, not {alpha} and {k}")
     situation = Situation(costs, alpha)
-    zero = () if k else ("nothing was drafted: at K = 0 a round only adds its bookkeeping",)
+    no_drafts = () if k else ("nothing was drafted: at K = 0 a round only adds its bookkeeping",)
     k = min(k, costs.most) or situation.best_k(least=1)
-    gain = situation.speed_up(k) if measured is None else measured
-    if gain >= LITTLE:
-        return (f"K = {k} gives {gain:.2f}x; there is advice for speed-ups below {LITTLE:g}x only",)
-    goal = 1.0 if gain < 1 else LITTLE
-    if (should := situation.speed_up(k)) >= goal:
-        reason = f"K = {k} should give {should:.2f}x in the long run; a short or disturbed run gives less"
+    speed_up = situation.speed_up(k) if measured is None else measured
+    if speed_up >= ADVICE_BELOW:
+        return (f"K = {k} gives {speed_up:.2f}x; there is advice for speed-ups below {ADVICE_BELOW:g}x only",)
+    goal = 1.0 if speed_up < 1 else ADVICE_BELOW
+    if (predicted := situation.speed_up(k)) >= goal:
+        reason = f"K = {k} should give {predicted:.2f}x in the long run; a short or disturbed run gives less"
         return reason, "what would help: more tokens, or minispec bench, which measures with care"
-    return (*zero, *reasons(situation, k, backend, goal), f"what would help: {remedy(situation, k, backend)}")
+    return (
+        *no_drafts,
+        *reasons(situation, k, backend, goal),
+        f"what would help: {remedy(situation, k, backend)}",
+    )
 
 
 def reasons(situation: Situation, k: int, backend: str, goal: float) -> tuple[str, ...]:
     """Returns what keeps K from a speed-up of `goal`; where no fault alone does, all that matter."""
-    gain = situation.speed_up(k)
-    aim = "break even" if goal == 1 else f"give {goal:g}x"
-    alone = []
-    insufficient = []
-    for fault, words in FAULTS.items():
+    predicted = situation.speed_up(k)
+    purpose = "break even" if goal == 1 else f"give {goal:g}x"
+    sufficient = []
+    partial = []
+    for fault, template in FAULTS.items():
         best = situation.with_less(fault, 0.0).speed_up(k)
-        sentence = words.format(situation.size(fault, k), tokens=k + 1, backend=backend)
+        problem = template.format(situation.size(fault, k), tokens=k + 1, backend=backend)
         if best >= goal:
-            share = most_left(situation, fault, k, goal)
+            share = largest_share(situation, fault, k, goal)
             needed = situation.with_less(fault, share).size(fault, k)
-            alone.append((-share, f"{sentence}, and at K = {k} {needed:.2f} would {aim}"))
-        elif best >= NOTICED * gain:
-            insufficient.append((-best, f"{sentence}, and at its best K = {k} would still give {best:.2f}x"))
-    return tuple(sentence for _, sentence in sorted(alone or insufficient))
+            sufficient.append((-share, f"{problem}, and at K = {k} {needed:.2f} would {purpose}"))
+        elif best >= LEAST_DIFFERENCE * predicted:
+            partial.append((-best, f"{problem}, and at its best K = {k} would still give {best:.2f}x"))
+    return tuple(sentence for _, sentence in sorted(sufficient or partial))
 
 
-def most_left(situation: Situation, fault: str, k: int, goal: float) -> float:
+def largest_share(situation: Situation, fault: str, k: int, goal: float) -> float:
     """Returns how much of a fault may be left, from 0 to 1, for a speed-up of `goal`: by bisection."""
 
     def is_too_much(step: int) -> bool:
@@ -123,19 +130,20 @@ def most_left(situation: Situation, fault: str, k: int, goal: float) -> float:
 def remedy(situation: Situation, k: int, backend: str) -> str:
     """Returns what would help: another K, then the native backend, then the draft that would gain more."""
     best = situation.best_k()
-    if best and situation.speed_up(best) >= max(LITTLE, NOTICED * situation.speed_up(k)):
+    if best and situation.speed_up(best) >= max(ADVICE_BELOW, LEAST_DIFFERENCE * situation.speed_up(k)):
         return f"K = {best}, for {situation.speed_up(best):.2f}x"
     if backend == "torch":
         return "the native backend; a draft step and bookkeeping take less there"
-    drafts = {
+    improvements = {
         "a draft of half the cost": situation.with_less("draft", 0.5),
         "a draft distilled for longer, with half the rejections": situation.with_less("acceptance", 0.5),
     }
-    gains = {
-        change: (changed.speed_up(changed.best_k()), changed.best_k()) for change, changed in drafts.items()
+    speed_ups = {
+        improvement: (improved.speed_up(improved.best_k()), improved.best_k())
+        for improvement, improved in improvements.items()
     }
-    change = max(gains, key=lambda name: gains[name])
-    gain, width = gains[change]
-    if width == 0:
+    improvement = max(speed_ups, key=speed_ups.__getitem__)
+    best_speed_up, improved_k = speed_ups[improvement]
+    if improved_k == 0:
         return "K = 0, the target alone; half the rejections or half the draft's cost would not be enough"
-    return f"{change}, for {gain:.2f}x at K = {width}"
+    return f"{improvement}, for {best_speed_up:.2f}x at K = {improved_k}"

@@ -131,13 +131,15 @@ def kv_cache_bytes(config: GPTConfig, tokens: int, dtype_bytes: int = 4) -> int:
 
 
 def _both(p: Probabilities, q: Probabilities) -> list[tuple[float, float]]:
-    first, second = ([float(x) for x in values] for values in (p, q))
-    if len(first) != len(second):
-        raise ValueError(f"p and q must be over the same tokens; they have {len(first)} and {len(second)}")
-    for values in (first, second):
-        if not abs(fsum(values) - 1) <= SUM_ERROR or min(values) < 0:
-            raise ValueError(f"probabilities are 0 or more and sum to 1; these sum to {fsum(values):.6g}")
-    return list(zip(first, second, strict=True))
+    target, draft = ([float(x) for x in probabilities] for probabilities in (p, q))
+    if len(target) != len(draft):
+        raise ValueError(f"p and q must be over the same tokens; they have {len(target)} and {len(draft)}")
+    for probabilities in (target, draft):
+        if not abs(fsum(probabilities) - 1) <= SUM_ERROR or min(probabilities) < 0:
+            raise ValueError(
+                f"probabilities are 0 or more and sum to 1; these sum to {fsum(probabilities):.6g}"
+            )
+    return list(zip(target, draft, strict=True))
 
 
 def _check(alphas: Sequence[float] = (), k: int = 0, c: float = 0.0) -> None:

@@ -70,20 +70,20 @@ def rounds(text: Text, k: int) -> ExpectedRounds:
         raise ValueError(f"K must be 0 or more, not {k}")
     if not all(0 <= a <= 1 for a in text):
         raise ValueError("a probability to be accepted lies between 0 and 1")
-    n = len(text)
-    starts = [1.0] + [0.0] * n
+    length = len(text)
+    begin_probabilities = [1.0] + [0.0] * length
     by_width = [0.0] * (k + 1)
     caught_up = 0.0
-    for t in range(n):
-        width = min(k, n - 1 - t)
-        probability = starts[t]
-        by_width[width] += probability
+    for t in range(length):
+        width = min(k, length - 1 - t)
+        reached = begin_probabilities[t]
+        by_width[width] += reached
         for j in range(width):
-            starts[t + j + 1] += probability * (1 - text[t + j])
-            probability *= text[t + j]
-        starts[t + width + 1] += probability
-        caught_up += probability if k else 0.0
-    return ExpectedRounds(tuple(by_width), n, caught_up)
+            begin_probabilities[t + j + 1] += reached * (1 - text[t + j])
+            reached *= text[t + j]
+        begin_probabilities[t + width + 1] += reached
+        caught_up += reached if k else 0.0
+    return ExpectedRounds(tuple(by_width), length, caught_up)
 
 
 def predict_speed_up(costs: Costs, texts: Sequence[Text], k: int, faster: float = 1.0) -> PredictedSpeedUp:
@@ -97,13 +97,13 @@ def predict_speed_up(costs: Costs, texts: Sequence[Text], k: int, faster: float 
     """
     if not texts or not all(texts):
         raise ValueError("there is no text to predict from, or an empty one")
-    parts = [rounds(text, k) for text in texts]
-    tokens = sum(part.emitted for part in parts)
-    alone = len(texts) * costs.prefill + tokens * costs.of_step()
+    expected = [rounds(text, k) for text in texts]
+    tokens = sum(part.emitted for part in expected)
+    target_only_seconds = len(texts) * costs.prefill + tokens * costs.of_step()
     alpha = fsum(a for text in texts for a in text) / tokens
     return PredictedSpeedUp(
-        alone / faster / fsum(part.seconds(costs) for part in parts),
+        target_only_seconds / faster / fsum(part.seconds(costs) for part in expected),
         speed_up(alpha, k, costs.c * faster),
         alpha,
-        tokens / fsum(part.target_calls for part in parts),
+        tokens / fsum(part.target_calls for part in expected),
     )

@@ -42,7 +42,7 @@ def rule_distribution(
         axes.bar(range(len(q)), q, 2 * HALF, label=DRAFTER.word, **outline)
     charts.stack(axes, RIGHT, "drafted and kept", first_token.accepted, [0.0] * len(p), 0.04)
     charts.stack(
-        axes, STATES["correction"], "emitted instead", first_token.corrected, first_token.accepted, 0.04
+        axes, STATES["correction"], "emitted instead", first_token.correction, first_token.accepted, 0.04
     )
     charts.levels(axes, p, BEYOND, color=TARGET.colour, linewidth=5, label=TARGET.word)
     for x, value in enumerate(guess or ()):
@@ -53,7 +53,7 @@ def rule_distribution(
     charts.keys(axes, 2)
     lines = {
         f"{RIGHT.glyph} drafted and kept": first_token.accepted,
-        f"{STATES['correction'].glyph} emitted instead": first_token.corrected,
+        f"{STATES['correction'].glyph} emitted instead": first_token.correction,
         "comes out": emitted,
         TARGET.word: p,
         DRAFTER.word: q,
@@ -71,7 +71,7 @@ def rule_distribution(
         name=name,
         labels=", ".join(labels),
         kept=parts(first_token.accepted, WHOLE),
-        replacing=parts(first_token.corrected, WHOLE),
+        replacing=parts(first_token.correction, WHOLE),
         together=parts(emitted, WHOLE),
         target=parts(p, WHOLE),
         rarer=", ".join(label for label, x in differences.items() if x < -1e-9),

@@ -44,23 +44,25 @@ KNOWN = [
 @pytest.mark.parametrize(("name", "k", "accepted", "optimum"), KNOWN)
 def test_accepted_as_in_an_earlier_trial(name, k, accepted, optimum):
     """On 300 instances of the same kind, within 0.01; and the optimum, for two ways to draw."""
-    found = measure(NAMED[name], k, P, Q)
-    assert found.accepted == pytest.approx(accepted, abs=0.01)
-    assert optimum is None or found.optimum == pytest.approx(optimum, abs=0.01)
-    assert found.largest < 1e-12 and found.accepted <= found.optimum + 1e-12
+    result = measure(NAMED[name], k, P, Q)
+    assert result.accepted == pytest.approx(accepted, abs=0.01)
+    assert optimum is None or result.optimum == pytest.approx(optimum, abs=0.01)
+    assert result.largest < 1e-12 and result.accepted <= result.optimum + 1e-12
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_lossless_is_exact_and_lossy_is_its_closed_form(rule):
     """Of every rule, on 40 positions with each number of candidates, and on the recorded ones."""
     real = recorded()
-    found = [measure(rule, k, P[:40], Q[:40]) for k in rule.candidates]
+    result = [measure(rule, k, P[:40], Q[:40]) for k in rule.candidates]
     if rule.candidates == (1,):
-        found.append(measure(rule, 1, real.target_probs[:, 0], real.draft.probs[:, 0]))
-    for one in found:
-        assert (one.largest < 1e-12) == rule.lossless
-        assert rule.weight is None or one.total_variation == pytest.approx(one.closed_form, abs=1e-12)
-        assert not rule.lossless or one.accepted <= one.optimum + 1e-12
+        result.append(measure(rule, 1, real.target_probs[:, 0], real.draft.probs[:, 0]))
+    for measured in result:
+        assert (measured.largest < 1e-12) == rule.verify.lossless
+        assert rule.weight is None or measured.total_variation == pytest.approx(
+            measured.closed_form, abs=1e-12
+        )
+        assert not rule.verify.lossless or measured.accepted <= measured.optimum + 1e-12
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -69,7 +71,9 @@ def test_the_optimum_by_two_ways(name):
     sets = set_probabilities(candidates(P[:30], Q[:30], name, 3))
     assert torch.allclose(sets.sum(-1), torch.ones(30, dtype=torch.float64))
     best = by_subsets(P[:30], sets)
-    assert [by_programme(*one) for one in zip(P[:30], sets, strict=True)] == pytest.approx(best, abs=1e-9)
+    assert [by_programme(*position) for position in zip(P[:30], sets, strict=True)] == pytest.approx(
+        best, abs=1e-9
+    )
 
 
 def test_the_optimum_by_hand():
@@ -88,40 +92,40 @@ def test_the_optimum_by_hand():
 def test_branches_of_many_rows_are_those_of_each():
     """The same distribution, numbers drawn and acceptance as by the proof's scripts, row by row."""
     drafts = candidates(P[:8], Q[:8], "without replacement", 2)
-    found = outcome(verify_tree, drafts)
-    emitted = torch.zeros_like(found.emitted)
-    accepted = torch.zeros_like(found.accepted)
+    result = outcome(verify_tree, drafts)
+    emitted = torch.zeros_like(result.emitted)
+    accepted = torch.zeros_like(result.accepted)
 
     def run(rng, keys):
         draft, target_probs = drafts.rows(torch.tensor(keys))
         verdict = verify_tree(draft, target_probs, rng)
-        kept = verdict.path.long().argmax(-1)[:, None]
-        first = torch.where(verdict.accepted > 0, draft.tokens.gather(1, kept)[:, 0], verdict.token)
+        accepted_ids = verdict.path.long().argmax(-1)[:, None]
+        first = torch.where(verdict.accepted > 0, draft.tokens.gather(1, accepted_ids)[:, 0], verdict.token)
         return list(zip(first.tolist(), (verdict.accepted > 0).tolist(), strict=True))
 
     for key, (first, kept), weight in enumerate_branches(run, range(len(drafts.weights))):
         here = drafts.prefixes[key, 0], weight * float(drafts.weights[key])
         emitted[here[0], first] += here[1]
         accepted[here[0]] += here[1] * kept
-    assert torch.allclose(found.emitted, emitted, atol=1e-12, rtol=0)
-    assert torch.allclose(found.accepted, accepted, atol=1e-12, rtol=0)
+    assert torch.allclose(result.emitted, emitted, atol=1e-12, rtol=0)
+    assert torch.allclose(result.accepted, accepted, atol=1e-12, rtol=0)
 
 
 def test_random_numbers_are_counted():
     """Token, p = (3/4, 1/4), q = (1/4, 3/4): b is tested 3 times in 4, and nothing else is open."""
     p = torch.tensor([[0.75, 0.25]]).double()
-    found = outcome(verify_rejection, candidates(p, p.flip(1), "with replacement", 1))
-    assert float(found.draws) == pytest.approx(0.75) and float(found.accepted) == pytest.approx(0.5)
+    result = outcome(verify_rejection, candidates(p, p.flip(1), "with replacement", 1))
+    assert float(result.draws) == pytest.approx(0.75) and float(result.accepted) == pytest.approx(0.5)
     compare = outcome(NAMED["compare"].verify, candidates(p, p.flip(1), "with replacement", 1))
     assert float(compare.draws) == 1 and float(compare.accepted) == pytest.approx(3 / 8)
 
 
 def test_token_and_block_in_chains():
     """10/9 and 11/9 on the smallest; 2.85 and 3.19 tokens a round were known for V = 8, K = 5, ± 0.05."""
-    found = {one.name: one for one in chain_means()}
-    assert (found["thirds"].token, found["thirds"].block) == pytest.approx((10 / 9, 11 / 9), abs=1e-12)
-    assert (1 + found["family"].token, 1 + found["family"].block) == pytest.approx((2.85, 3.19), abs=0.05)
-    assert found["recorded"].block > found["recorded"].token + 0.02
+    result = {means.name: means for means in chain_means()}
+    assert (result["thirds"].token, result["thirds"].block) == pytest.approx((10 / 9, 11 / 9), abs=1e-12)
+    assert (1 + result["family"].token, 1 + result["family"].block) == pytest.approx((2.85, 3.19), abs=0.05)
+    assert result["recorded"].block > result["recorded"].token + 0.02
 
 
 @pytest.mark.parametrize("rule", [verify_rejection, verify_block])
@@ -129,17 +133,17 @@ def test_coins_are_enough(rule):
     """Accepted by the coins alone, against every branch."""
     p, q = (dists[:, :4] / dists[:, :4].sum(-1, keepdim=True) for dists in (P[[5, 9, 13]], Q[[5, 9]]))
     drafts = chain(p, q)
-    found = torch.zeros_like(drafts.weights)
-    for one in every_branch(rule, drafts):
-        found[one.rows] += one.weights * one.verdict.accepted
-    assert torch.allclose(found, expected_accepted(rule, drafts), atol=1e-12, rtol=0)
+    result = torch.zeros_like(drafts.weights)
+    for branch in every_branch(rule, drafts):
+        result[branch.rows] += branch.weights * branch.verdict.accepted
+    assert torch.allclose(result, expected_accepted(rule, drafts), atol=1e-12, rtol=0)
 
 
 def test_passes_grow_with_the_work():
     """Bisection goes through the vocabulary in each of its steps; a comparison hardly does."""
     drafts = candidates(P[:8], Q[:8], "with replacement", 1)
-    found = [passes(NAMED[name].verify, drafts) for name in ("compare", "token", "block", "k-sequential")]
-    assert found == sorted(found) and found[2] < 50 and found[3] > 60 and len(set(found)) == 4
+    result = [passes(NAMED[name].verify, drafts) for name in ("compare", "token", "block", "k-sequential")]
+    assert result == sorted(result) and result[2] < 50 and result[3] > 60 and len(set(result)) == 4
 
 
 def test_a_rule_that_claims_too_much_fails():

@@ -20,7 +20,7 @@ from minispec.evidence.proof.distributions import (
 )
 from minispec.evidence.proof.families import PROMPTS
 from minispec.evidence.proof.models import TableModel, table_model, table_pair, tiny_gpt_pair
-from minispec.evidence.proof.prove import few_cases, prove_case, wanted
+from minispec.evidence.proof.prove import few_cases, prove_case, required_marks
 
 CASES = list(few_cases())
 
@@ -28,7 +28,7 @@ CASES = list(few_cases())
 @pytest.fixture(scope="module")
 def coverage():
     """What came up in all cases together."""
-    return Counter(dict.fromkeys(wanted(), 0))
+    return Counter(dict.fromkeys(required_marks(), 0))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -51,9 +51,9 @@ def test_a_wrong_rule_has_a_wrong_distribution():
     """The enumeration finds a bias: it can fail."""
     target, draft = table_pair(3, 0)
     case = Case("wrong", target, draft, PROMPTS, 2, 3, verifier=rule_with("correction-from-p"))
-    found = speculative_distributions(case).distributions
-    for one, exact in zip(found, exact_distributions(case), strict=True):
-        assert total_variation(one, exact) > 0.01
+    distributions = speculative_distributions(case).distributions
+    for enumerated, exact in zip(distributions, exact_distributions(case), strict=True):
+        assert total_variation(enumerated, exact) > 0.01
 
 
 @pytest.mark.parametrize("cap", [0, 4])
@@ -62,8 +62,8 @@ def test_a_prompt_without_space_has_one_outcome(cap):
     full = Case("full", *table_pair(3, 0, max_length=3), ((0, 1, 1), (2,)), 2, cap)
     wanted = exact_distributions(full)
     assert wanted[0] == {((), "context"): 1.0} and (cap or wanted[1] == {((), "cap"): 1.0})
-    for found in (speculative_distributions(full).distributions, target_only_distributions(full)):
-        assert max(map(largest_error, found, wanted)) < 1e-12
+    for distributions in (speculative_distributions(full).distributions, target_only_distributions(full)):
+        assert max(map(largest_error, distributions, wanted)) < 1e-12
 
 
 def test_branches_do_not_depend_on_company():
@@ -73,9 +73,9 @@ def test_branches_do_not_depend_on_company():
     together = speculative_distributions(case)
     assert speculative_distributions(replace(case, rows=7)).distributions == together.distributions
     apart = [speculative_distributions(replace(case, prompts=(prompt,))) for prompt in PROMPTS]
-    assert together.branches == sum(one.branches for one in apart)
-    for found, one in zip(together.distributions, apart, strict=True):
-        assert largest_error(found, one.distributions[0]) < 1e-15
+    assert together.branches == sum(enumerated.branches for enumerated in apart)
+    for distributions, enumerated in zip(together.distributions, apart, strict=True):
+        assert largest_error(distributions, enumerated.distributions[0]) < 1e-15
 
 
 SETTINGS = st.fixed_dictionaries(
@@ -120,15 +120,15 @@ def test_the_distribution_is_the_targets_whatever_the_setting(choice, warp, kind
     if not case.max_new_tokens:
         return
     exact = exact_distributions(case)
-    for found in (speculative_distributions(case).distributions, target_only_distributions(case)):
-        assert max(map(largest_error, found, exact)) < 1e-10
+    for distributions in (speculative_distributions(case).distributions, target_only_distributions(case)):
+        assert max(map(largest_error, distributions, exact)) < 1e-10
 
 
 def test_models_are_pure_functions_of_their_seed():
     """The same seed gives the same numbers, and torch's global generator stays where it was."""
     state = torch.get_rng_state()
     assert torch.equal(table_model(3, 5).table, table_model(3, 5).table)
-    one = tiny_gpt_pair(4)[0]
+    model = tiny_gpt_pair(4)[0]
     two = tiny_gpt_pair(4)[0]
-    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), two.parameters(), strict=True))
     assert torch.equal(torch.get_rng_state(), state)

@@ -23,9 +23,11 @@ def coins(n, heads=0.25):
 @pytest.mark.parametrize("most_rows", [1, 3, 512])
 def test_coins(most_rows):
     """Four coins: 16 branches, each once, each with its binomial probability, however many run at once."""
-    found = [(outcome, weight) for _, outcome, weight in enumerate_branches(coins(4), ["start"], most_rows)]
-    assert sorted(outcome for outcome, _ in found) == sorted(itertools.product([True, False], repeat=4))
-    for outcome, weight in found:
+    branches = [
+        (outcome, weight) for _, outcome, weight in enumerate_branches(coins(4), ["start"], most_rows)
+    ]
+    assert sorted(outcome for outcome, _ in branches) == sorted(itertools.product([True, False], repeat=4))
+    for outcome, weight in branches:
         heads = sum(outcome)
         assert weight == pytest.approx(0.25**heads * 0.75 ** (4 - heads))
 
@@ -37,8 +39,8 @@ def test_starts_are_kept_apart():
         probs = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.5, 0.0]], dtype=torch.float64)
         return rng.categorical(probs[list(keys)]).tolist()
 
-    found = [(key, outcome, round(weight, 12)) for key, outcome, weight in enumerate_branches(run, [0, 1])]
-    assert sorted(found) == [(0, 0, 0.1), (0, 1, 0.2), (0, 2, 0.7), (1, 0, 0.5), (1, 1, 0.5)]
+    branches = [(key, outcome, round(weight, 12)) for key, outcome, weight in enumerate_branches(run, [0, 1])]
+    assert sorted(branches) == [(0, 0, 0.1), (0, 1, 0.2), (0, 2, 0.7), (1, 0, 0.5), (1, 1, 0.5)]
 
 
 def stop_at_heads(rng, keys):
@@ -53,10 +55,10 @@ def stop_at_heads(rng, keys):
 
 def test_rows_that_stop_are_no_branches():
     """A geometric distribution: what is masked neither branches nor weighs."""
-    found = list(enumerate_branches(stop_at_heads, [0]))
-    assert len(found) == 6
+    branches = list(enumerate_branches(stop_at_heads, [0]))
+    assert len(branches) == 6
     total = {}
-    for _, outcome, weight in found:
+    for _, outcome, weight in branches:
         total[outcome] = total.get(outcome, 0) + weight
     assert total == {1: 0.5, 2: 0.25, 3: 0.125, 4: 0.0625, 5: 0.0625}
 
@@ -79,8 +81,8 @@ def test_a_number_is_known_as_far_as_it_was_compared():
         u = Uniform(rng)
         return [((u < 0.75).item(), bool(u >= 0.25), bool(u <= 2))]
 
-    found = {said: weight for _, said, weight in enumerate_branches(run, [0], most_rows=1)}
-    assert found == {(True, True, True): 0.5, (True, False, True): 0.25, (False, True, True): 0.25}
+    branches = {answers: weight for _, answers, weight in enumerate_branches(run, [0], most_rows=1)}
+    assert branches == {(True, True, True): 0.5, (True, False, True): 0.25, (False, True, True): 0.25}
 
     def two(rng, keys):
         u = Uniform(rng)
@@ -89,9 +91,10 @@ def test_a_number_is_known_as_far_as_it_was_compared():
         second = (half > u).tolist()
         return [(*first, *second)]
 
-    found = {said: weight for _, said, weight in enumerate_branches(two, [0], most_rows=1)}
-    assert found[True, True, True, True] == 0.125 and found[False, False, False, False] == pytest.approx(0.25)
-    assert len(found) == 6 and sum(found.values()) == pytest.approx(1)
+    branches = {answers: weight for _, answers, weight in enumerate_branches(two, [0], most_rows=1)}
+    assert branches[True, True, True, True] == 0.125
+    assert branches[False, False, False, False] == pytest.approx(0.25)
+    assert len(branches) == 6 and sum(branches.values()) == pytest.approx(1)
 
 
 def test_code_that_does_not_repeat_itself_is_found_out():

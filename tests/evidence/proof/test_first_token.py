@@ -28,20 +28,20 @@ BY_HAND = {
 @pytest.mark.parametrize("name", BY_HAND)
 def test_distributions_are_those_worked_out_by_hand(name):
     """On p = (3, 2, 1)/6 and q = (1, 1, 4)/6 both parts are what paper and pencil say."""
-    rule, q, drawn_from, kept, said = BY_HAND[name]
-    found = first_token(rule, P, q, drawn_from)
-    assert [12 * x for x in found.accepted] == pytest.approx([float(x) for x in kept], abs=1e-12)
-    if said is not None:
-        assert [12 * x for x in found.corrected] == pytest.approx(said, abs=1e-12)
-    assert sum(found.distribution) == pytest.approx(1, abs=1e-12)
-    assert found.acceptance == pytest.approx(float(sum(kept)) / 12, abs=1e-12)
+    rule, q, drawn_from, accepted, correction = BY_HAND[name]
+    result = first_token(rule, P, q, drawn_from)
+    assert [12 * x for x in result.accepted] == pytest.approx([float(x) for x in accepted], abs=1e-12)
+    if correction is not None:
+        assert [12 * x for x in result.correction] == pytest.approx(correction, abs=1e-12)
+    assert sum(result.distribution) == pytest.approx(1, abs=1e-12)
+    assert result.acceptance == pytest.approx(float(sum(accepted)) / 12, abs=1e-12)
 
 
 def test_tensors_and_lists_are_the_same():
     """Nothing is rounded to float32 on the way; tokens that are never drafted need no branch."""
-    one = first_token(verify_rejection, P, Q)
-    other = first_token(verify_rejection, *torch.tensor([P, Q], dtype=torch.float64))
-    assert one == other and one.distribution == pytest.approx(P, abs=1e-15)
+    from_lists = first_token(verify_rejection, P, Q)
+    from_tensors = first_token(verify_rejection, *torch.tensor([P, Q], dtype=torch.float64))
+    assert from_lists == from_tensors and from_lists.distribution == pytest.approx(P, abs=1e-15)
 
 
 def test_distributions_must_fit():

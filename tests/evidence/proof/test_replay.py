@@ -49,9 +49,10 @@ def coins(thresholds, heads=(0.3, 0.6)):
 
 def test_what_the_library_says_counts_with_the_branchs_probability():
     """Right thresholds: four branches, each with its probability."""
-    found = {said: weight for _, said, weight in enumerate_branches(coins((0.3, 0.6)), [0], 1)}
-    assert found[True, True] == pytest.approx(0.18) and found[False, True] == pytest.approx(0.42)
-    assert len(found) == 4 and sum(found.values()) == pytest.approx(1)
+    distributions = {answers: weight for _, answers, weight in enumerate_branches(coins((0.3, 0.6)), [0], 1)}
+    assert distributions[True, True] == pytest.approx(0.18)
+    assert distributions[False, True] == pytest.approx(0.42)
+    assert len(distributions) == 4 and sum(distributions.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("off", [1e-2, -1e-2, 3e-9, -3e-9])
@@ -97,7 +98,7 @@ def calls(monkeypatch):
 
     def watched(dtype):
         functions = vars(real(dtype))
-        return SimpleNamespace(**{name: counted(name, own) for name, own in functions.items()})
+        return SimpleNamespace(**{name: counted(name, function) for name, function in functions.items()})
 
     def counted(name, function):
         def call(*arguments):
@@ -128,9 +129,9 @@ def test_every_decision_is_made_in_cpp(case, calls, monkeypatch):
     if isinstance(moved.draft, NATIVE.model):
         real = NATIVE.model.draw
         monkeypatch.setattr(NATIVE.model, "draw", lambda *a: (drafted.update(["draft"]), real(*a))[1])
-    found = speculative_distributions(moved).distributions
+    distributions = speculative_distributions(moved).distributions
     alone = target_only_distributions(moved)
-    assert max(map(largest_error, found + alone, 2 * exact_distributions(case))) < 1e-12
+    assert max(map(largest_error, distributions + alone, 2 * exact_distributions(case))) < 1e-12
     assert calls["choose"] > 0 and calls["fallback"] == 0
     assert calls["agree" if moved.verifier is native_greedy else "reject"] > 0 or "coupled" in case.name
     plain = case.warp.top_k is None and isinstance(moved.draft, NATIVE.model)

@@ -41,18 +41,18 @@ def case(**changes):
 def test_continuations_by_hand():
     """Two tokens: every probability is a product of two rows of the table's softmax."""
     probs = case().target.table.softmax(-1)
-    found = continuations(case(max_new_tokens=2), (0, 1))
+    result = continuations(case(max_new_tokens=2), (0, 1))
     for a in range(3):
         for b in range(3):
-            assert found[a, b] == pytest.approx(float(probs[0 * 3 + 1, a] * probs[1 * 3 + a, b]), abs=1e-12)
-    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+            assert result[a, b] == pytest.approx(float(probs[0 * 3 + 1, a] * probs[1 * 3 + a, b]), abs=1e-12)
+    assert sum(result.values()) == pytest.approx(1, abs=1e-12)
 
 
 def test_continuations_end_at_eos():
     """With 2 as the end: a first token of 2 is a whole text, and the others go on."""
-    found = continuations(case(max_new_tokens=2, eos=(2,)), (0, 1))
-    assert found.keys() == {(2,), *((a, b) for a in range(2) for b in range(3))}
-    assert found[2,] == pytest.approx(float(case().target.table.softmax(-1)[1, 2]), abs=1e-12)
+    result = continuations(case(max_new_tokens=2, eos=(2,)), (0, 1))
+    assert result.keys() == {(2,), *((a, b) for a in range(2) for b in range(3))}
+    assert result[2,] == pytest.approx(float(case().target.table.softmax(-1)[1, 2]), abs=1e-12)
 
 
 def test_rare_continuations_are_pooled():
@@ -66,17 +66,19 @@ def test_rare_continuations_are_pooled():
 
 def test_impossible_continuations_are_not_rare():
     """What a warp excludes has no cell at all, so that a sample of it fails."""
-    found = continuations(case(max_new_tokens=3, warp=Warp(top_k=2)), (0, 1))
-    assert len(found) == 8 and RARE not in found
+    result = continuations(case(max_new_tokens=3, warp=Warp(top_k=2)), (0, 1))
+    assert len(result) == 8 and RARE not in result
 
 
 def test_samples_are_counted_once_each():
     """So many as asked for, whatever the size of a batch; the same seed gives the same; another, others."""
-    one = Experiment(case(k=2, max_new_tokens=3), 1_000, rows=300)
-    assert [sum(replace(one, rows=rows).draw(0).values()) for rows in (1_000, 300, 4_096)] == [1_000] * 3
-    assert {len(text) for text in one.draw(0)} == {3}
-    assert one.draw(0) == one.draw(0) != one.draw(1)
-    assert replace(one, samples=0).draw(0) == Counter()
+    experiment = Experiment(case(k=2, max_new_tokens=3), 1_000, rows=300)
+    assert [sum(replace(experiment, rows=rows).draw(0).values()) for rows in (1_000, 300, 4_096)] == [
+        1_000
+    ] * 3
+    assert {len(text) for text in experiment.draw(0)} == {3}
+    assert experiment.draw(0) == experiment.draw(0) != experiment.draw(1)
+    assert replace(experiment, samples=0).draw(0) == Counter()
 
 
 def test_samples_end_at_eos():
@@ -158,10 +160,10 @@ def test_the_family_passes_at_its_stated_power(full):
 
 def test_every_experiment_has_ragged_rounds_and_a_border_inside():
     """Drafts are accepted and rejected often enough for texts to span several rounds."""
-    for one in tiny_experiments(1):
-        found = speculative_distributions(one.case)
-        assert 0.3 < found.acceptance < 0.95 and found.tokens_per_call < one.case.max_new_tokens
-        assert one.case.max_new_tokens > one.case.k
+    for experiment in tiny_experiments(1):
+        result = speculative_distributions(experiment.case)
+        assert 0.3 < result.acceptance < 0.95 and result.tokens_per_call < experiment.case.max_new_tokens
+        assert experiment.case.max_new_tokens > experiment.case.k
 
 
 @pytest.mark.slow

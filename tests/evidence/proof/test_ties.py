@@ -60,9 +60,9 @@ def test_a_text_that_merely_ends_is_no_near_tie():
     """Where one text goes on and the other does not, no rounding is to blame; equal texts have no flip."""
     model = Leaning(torch.float64, 0.0, 0.0)
     assert first_flip(model, [1], [2, 0], [2, 0]) is None
-    for one, other, tokens in (([2, 0], [2], (0, None)), ([], [2], (None, 2))):
-        flip = first_flip(model, [1], one, other)
-        assert flip.tokens == tokens and flip.position == min(len(one), len(other))
+    for first, second, tokens in (([2, 0], [2], (0, None)), ([], [2], (None, 2))):
+        flip = first_flip(model, [1], first, second)
+        assert flip.tokens == tokens and flip.position == min(len(first), len(second))
         assert flip.gap == math.inf and not flip.is_near_tie
 
 
@@ -71,16 +71,16 @@ def test_a_text_that_merely_ends_is_no_near_tie():
 def test_the_difference_is_that_of_one_forward_and_of_steps(prompt):
     """The two ways are a forward over all, and prefill with one-token steps; bfloat16 keeps them close."""
     model = tiny.gpt(tiny.config(width=64), dtype=torch.bfloat16)
-    more = [5, 9, 2, 6, 5, 3, 5]
-    many, steps = logits_both_ways(model, prompt, more)
-    assert torch.equal(many, model(torch.tensor([prompt + more]))[0, -1])
+    new_tokens = [5, 9, 2, 6, 5, 3, 5]
+    at_once, one_by_one = logits_both_ways(model, prompt, new_tokens)
+    assert torch.equal(at_once, model(torch.tensor([prompt + new_tokens]))[0, -1])
     cache = model.new_cache(1)
     if prompt[:-1]:
         model(torch.tensor([prompt[:-1]]), cache)
-    for token in prompt[-1:] + more:
+    for token in prompt[-1:] + new_tokens:
         last = model(torch.tensor([[token]]), cache)[0, -1]
-    assert torch.equal(steps, last)
-    assert float((many - steps).abs().max()) < 0.3
+    assert torch.equal(one_by_one, last)
+    assert float((at_once - one_by_one).abs().max()) < 0.3
 
 
 def test_exact_mode_leaves_no_difference():

@@ -38,15 +38,15 @@ def test_formula_is_what_the_noise_does():
     positions = torch.arange(n) // 1000
     picks = [KeyedRng(7).categorical(x.expand(n, 3), place(rows, positions)) for x in (p, q)]
     agree = float(coupled_acceptance(p, q))
-    seen = float((picks[0] == picks[1]).double().mean())
-    assert abs(seen - agree) < 5 * (agree * (1 - agree) / n) ** 0.5
+    observed = float((picks[0] == picks[1]).double().mean())
+    assert abs(observed - agree) < 5 * (agree * (1 - agree) / n) ** 0.5
 
 
 def test_compared_on_the_same_text():
     """Rejection accepts most, the coupled rule at least its bound, and a twin is accepted always."""
     target, draft = tiny_gpt_pair(0)
-    found = compare_acceptance(target, draft, [[0], [1, 0]], max_new_tokens=4)
-    assert found.positions == 8
-    assert found.bound - 1e-9 <= found.coupled <= found.rejection + 1e-9 <= 1 + 1e-9
+    result = compare_acceptance(target, draft, [[0], [1, 0]], max_new_tokens=4)
+    assert result.positions == 8
+    assert result.bound - 1e-9 <= result.coupled <= result.rejection + 1e-9 <= 1 + 1e-9
     twin = compare_acceptance(target, target, [[0]], max_new_tokens=4)
     assert twin.coupled == pytest.approx(1) and twin.rejection == pytest.approx(1)

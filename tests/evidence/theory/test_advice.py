@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minispec.drafters.costs import Costs
-from minispec.evidence.theory.advice import FAULTS, LITTLE, Situation, advise
+from minispec.evidence.theory.advice import ADVICE_BELOW, FAULTS, Situation, advise
 
 GOOD = Costs(0.05, {1: 1.0, 17: 1.0})  # verifying any number of tokens takes one step; no bookkeeping
 
@@ -16,7 +16,8 @@ GOOD = Costs(0.05, {1: 1.0, 17: 1.0})  # verifying any number of tokens takes on
 def starts(sentences):
     """Returns the first words of each sentence."""
     return [
-        re.match(r"(acceptance|a draft step|verifying|bookkeeping|K = \d+|\D+)", one)[1] for one in sentences
+        re.match(r"(acceptance|a draft step|verifying|bookkeeping|K = \d+|\D+)", sentence)[1]
+        for sentence in sentences
     ]
 
 
@@ -79,7 +80,7 @@ def test_reasons_that_only_together_mend_it_say_so():
     """Bad, dear, and dear to verify: no sentence promises to break even."""
     costs = Costs(2.0, {1: 1.0, 17: 30.0}, round=2.0)
     *reasons, _ = advise(costs, 0.5, 4, "native")
-    assert len(reasons) >= 3 and all("would still give 0." in one for one in reasons)
+    assert len(reasons) >= 3 and all("would still give 0." in sentence for sentence in reasons)
 
 
 def test_another_k_the_backend_and_zero():
@@ -103,7 +104,7 @@ def test_a_gain_needs_no_advice_and_a_small_one_a_hint():
     """From 1.1 on that is all; between 1 and 1.1 the aim is 1.1; noise is told from a real loss."""
     enough = "K = 4 gives {}x; there is advice for speed-ups below 1.1x only"
     assert advise(GOOD, 0.9, 4, "native") == (enough.format("3.41"),)
-    assert advise(GOOD, 0.1, 4, "native", measured=LITTLE) == (enough.format("1.10"),)
+    assert advise(GOOD, 0.1, 4, "native", measured=ADVICE_BELOW) == (enough.format("1.10"),)
     assert "would give 1.1x" in advise(replace(GOOD, t_draft=0.3), 0.35, 1, "native")[0]
     why, helps = advise(GOOD, 0.9, 4, "native", measured=0.5)
     assert why.startswith("K = 4 should give 3.41x in the long run") and "more tokens" in helps
@@ -124,12 +125,12 @@ def test_what_would_break_even_does(t_draft, slope, more, alpha, k):
     here = Situation(costs, alpha)
     for sentence in advise(costs, alpha, k, "native"):
         pattern = r"(?:is|takes) ([\d.]+).* ([\d.]+) would (break even|give 1.1x)"
-        if found := re.search(pattern, sentence):
+        if match := re.search(pattern, sentence):
             fault = next(name for name, words in FAULTS.items() if sentence.startswith(words.split("{")[0]))
-            now = float(found[1])
-            then = float(found[2])
+            now = float(match[1])
+            then = float(match[2])
             assert now == pytest.approx(here.size(fault, k), abs=0.0051)
-            goal = 1.0 if found[3] == "break even" else 1.1
+            goal = 1.0 if match[3] == "break even" else 1.1
             assert improved(here, fault, k, then).speed_up(k) >= goal - 1e-6
 
 

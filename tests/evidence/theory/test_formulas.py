@@ -50,8 +50,8 @@ def test_expected_tokens_by_enumeration(alphas):
     """The mean over where the first rejection falls: h accepted tokens, and one more."""
     mean = 0.0
     all_before = 1.0
-    for kept, alpha in enumerate(alphas):
-        mean += all_before * (1 - alpha) * (kept + 1)
+    for accepted, alpha in enumerate(alphas):
+        mean += all_before * (1 - alpha) * (accepted + 1)
         all_before *= alpha
     mean += all_before * (len(alphas) + 1)
     assert expected_tokens_by_position(alphas) == pytest.approx(mean)
@@ -74,8 +74,8 @@ def test_everything_accepted():
 
 def test_verification_that_costs_more_gains_less():
     """With α = (0.5, 0.5), c = 0.1 and a verification of 1.5 steps: 1.75 / 1.7."""
-    gained = refined_speed_up([0.5, 0.5], 2.0, 0.2, lambda n: {3: 3.0}[n])
-    assert gained == pytest.approx(1.75 / 1.7)
+    faster = refined_speed_up([0.5, 0.5], 2.0, 0.2, lambda n: {3: 3.0}[n])
+    assert faster == pytest.approx(1.75 / 1.7)
 
 
 @pytest.mark.parametrize(("alpha", "c"), [(0.3, 0.05), (0.6, 0.2), (0.8, 0.1), (0.95, 0.02)])

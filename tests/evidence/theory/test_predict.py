@@ -45,14 +45,14 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_is_expected_of_a_text_is_what_the_loop_does(case):
     """Given any text, rounds by their number of drafted tokens are the means over all branches."""
-    seen = {}
+    sums_by_text = {}
     for branch in branches(case):
-        sums = seen.setdefault(branch.tokens, [0.0] * (case.k + 2))
+        sums = sums_by_text.setdefault(branch.tokens, [0.0] * (case.k + 2))
         sums[-1] += branch.weight
         for step in branch.steps:
             sums[len(step.drafted)] += branch.weight
-    assert len(seen) >= (1 if case.warp.is_greedy else 8)
-    for tokens, (*sums, weight) in seen.items():
+    assert len(sums_by_text) >= (1 if case.warp.is_greedy else 8)
+    for tokens, (*sums, weight) in sums_by_text.items():
         want = rounds(text_probabilities(case, list(tokens)), case.k)
         assert [total / weight for total in sums] == pytest.approx(list(want.by_width), abs=1e-12), tokens
         assert want.emitted == len(tokens)
@@ -94,8 +94,8 @@ def test_acceptance_probabilities_of_models():
     assert [len(text) for text in texts] == [6, 6]
     assert acceptance_probabilities(TARGET, TARGET, prompts, texts, warp) == [[1.0] * 6] * 2
     zero, one = (TableModel(torch.tensor([[9.0, 0.0], [0.0, 9.0]])[i].expand(6, 2)) for i in (0, 1))
-    said = target_only_texts(zero, [[0]], 5, Warp(0), SeededRng(0))
-    assert said == [[0] * 5] and acceptance_probabilities(zero, one, [[0]], said, Warp(0)) == [[0.0] * 5]
+    texts = target_only_texts(zero, [[0]], 5, Warp(0), SeededRng(0))
+    assert texts == [[0] * 5] and acceptance_probabilities(zero, one, [[0]], texts, Warp(0)) == [[0.0] * 5]
 
 
 def test_seconds_by_hand():
@@ -104,16 +104,16 @@ def test_seconds_by_hand():
     with_draft = replace(costs, draft_prefill=7.0)
     seconds = 107 + 1.0 * (2 + 12 + 3 + 0.5) + 0.25 * (10 + 3) + 1.0 * 1
     assert rounds([0.75, 0.5], 1).seconds(with_draft) == seconds
-    found = predict_speed_up(with_draft, [[0.75, 0.5]], 1)
-    assert found.speed_up == pytest.approx((100 + 2 * 10.25) / seconds)
-    assert found.tokens_per_target_call == 2 / 1.25
+    predicted = predict_speed_up(with_draft, [[0.75, 0.5]], 1)
+    assert predicted.speed_up == pytest.approx((100 + 2 * 10.25) / seconds)
+    assert predicted.tokens_per_target_call == 2 / 1.25
     assert predict_speed_up(costs, [[0.5] * 4], 0).speed_up == pytest.approx((100 + 41) / (100 + 4 * 13))
 
 
 def test_target_only_gains_nothing():
     """K = 0 without bookkeeping is as fast as the target alone."""
-    found = predict_speed_up(FLAT, [[0.9] * 7, [0.1] * 7], 0)
-    assert found.speed_up == found.simple == 1
+    predicted = predict_speed_up(FLAT, [[0.9] * 7, [0.1] * 7], 0)
+    assert predicted.speed_up == predicted.simple == 1
 
 
 def test_a_faster_target_elsewhere():

@@ -97,10 +97,10 @@ def test_the_threshold_bounds_the_false_alarms(exact):
 
     2,000 yes-or-no trials exceed their mean by 0.06 with probability 5e-7 at most (Hoeffding).
     """
-    seen = [check_sample("", draw(exact, 400, seed), exact, 0.2) for seed in range(2_000)]
-    assert sum(not test.passed for test in seen) / 2_000 <= 0.26
+    results = [check_sample("", draw(exact, 400, seed), exact, 0.2) for seed in range(2_000)]
+    assert sum(not test.passed for test in results) / 2_000 <= 0.26
     loose = check_sample("", draw(exact, 400, 0), exact, ALARM).threshold
-    assert max(test.distance for test in seen) < loose
+    assert max(test.distance for test in results) < loose
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -194,9 +194,9 @@ def test_the_distance_from_uniform_is_scipys(seed):
     generator = np.random.default_rng(seed)
     for values in (generator.random(200), generator.random(200) ** 1.5):
         exact = stats.kstest(values, "uniform", method="exact")
-        found = check_uniform("", values.tolist(), ALARM)
-        assert found.distance == pytest.approx(exact.statistic, abs=1e-12)
-        assert 2 * math.exp(-2 * 200 * found.distance**2) >= exact.pvalue
+        result = check_uniform("", values.tolist(), ALARM)
+        assert result.distance == pytest.approx(exact.statistic, abs=1e-12)
+        assert 2 * math.exp(-2 * 200 * result.distance**2) >= exact.pvalue
 
 
 def far_from_uniform(amount, size, seed):

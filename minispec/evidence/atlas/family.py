@@ -34,9 +34,9 @@ def positions(seed: int = 0) -> tuple[Tensor, Tensor]:
     number = torch.arange(COUNT)
     sizes = torch.tensor(SIZES)[number % len(SIZES)]
     tables = torch.tensor(WEIGHTS, dtype=torch.float64)[number // len(SIZES) % 2]  # [N, 3]
-    inside = torch.arange(max(SIZES)) < sizes[:, None]
-    faces = (dice_tensor(inside.shape, 3, FIRST_SEED + 2 * seed + n) for n in range(2))
-    p, q = (normalised(tables.gather(1, face) * inside) for face in faces)
+    in_vocabulary = torch.arange(max(SIZES)) < sizes[:, None]
+    faces = (dice_tensor(in_vocabulary.shape, 3, FIRST_SEED + 2 * seed + n) for n in range(2))
+    p, q = (normalised(tables.gather(1, face) * in_vocabulary) for face in faces)
     return p, q
 
 

@@ -47,8 +47,8 @@ class BranchRng:
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Decides: probs [B] -> [B] bool (see `Rng`)."""
-        yes = torch.where(probs < CERTAIN, probs.double().clamp(min=0), 1.0)
-        return self._take(torch.stack([1 - yes, yes], dim=1), place) == 1
+        probability = torch.where(probs < CERTAIN, probs.double().clamp(min=0), 1.0)
+        return self._take(torch.stack([1 - probability, probability], dim=1), place) == 1
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Picks: probs [B, V] -> [B] ids (see `Rng`)."""

@@ -56,11 +56,11 @@ def by_programme(p: Tensor, sets: Tensor) -> float:
         from scipy.optimize import linprog
     except ImportError:
         raise ValueError("scipy is not installed: in minispec's folder, pip install -e '.[atlas]'") from None
-    drawn = sets.nonzero()[:, 0]
-    set_ids, token = ((drawn[:, None] >> torch.arange(len(p))) & 1).nonzero(as_tuple=True)
+    members = sets.nonzero()[:, 0]
+    set_ids, token = ((members[:, None] >> torch.arange(len(p))) & 1).nonzero(as_tuple=True)
     column = torch.arange(len(token))
-    bounds = torch.cat([sets[drawn], p]).numpy()
+    bounds = torch.cat([sets[members], p]).numpy()
     constraints = np.zeros((len(bounds), len(token)))
     constraints[set_ids, column] = 1
-    constraints[len(drawn) + token, column] = 1
+    constraints[len(members) + token, column] = 1
     return -float(linprog(-np.ones(len(token)), constraints, bounds, method="highs").fun)

@@ -84,9 +84,9 @@ class Case:
         """The longest text that both models hold."""
         return min(self.target.max_length, self.draft.max_length)
 
-    def but(self, what: str, **changes: Any) -> "Case":
+    def but(self, change: str, **changes: Any) -> "Case":
         """Returns a case that differs; its name says how."""
-        return replace(self, name=f"{self.name}, {what}", **changes)
+        return replace(self, name=f"{self.name}, {change}", **changes)
 
     def rounds(self, prompts: Sequence[Sequence[int]], rng: Rng) -> Iterator[Round]:
         """Runs the shipped loop in this setting, on any prompts."""
@@ -116,13 +116,13 @@ class Case:
         if backend is TORCH:
             return self
 
-        def model(own: LanguageModel) -> LanguageModel:
-            if isinstance(own, EarlyExitGPT):
-                return NativeExitGPT(NativeGPT(own.model), own.exit)
-            return backend.model(own) if isinstance(own, GPT) else own
+        def model(original: LanguageModel) -> LanguageModel:
+            if isinstance(original, EarlyExitGPT):
+                return NativeExitGPT(NativeGPT(original.model), original.exit)
+            return backend.model(original) if isinstance(original, GPT) else original
 
-        def warp(own: Warp) -> Warp:
-            return backend.warp(own.temperature, own.top_k, own.top_p)
+        def warp(original: Warp) -> Warp:
+            return backend.warp(original.temperature, original.top_k, original.top_p)
 
         drafter_name = self.drafts_with
         early_exit = isinstance(self.target, EarlyExitGPT)

@@ -82,8 +82,8 @@ class Proof:
 
         Where nothing was enumerated, nothing was proved.
         """
-        shown = [one.passed for one in self.cases] + [one.passed for one in self.sampled]
-        return self.instances > 0 and all(shown) and all(self.coverage.values())
+        results = [result.passed for result in self.cases] + [result.passed for result in self.sampled]
+        return self.instances > 0 and all(results) and all(self.coverage.values())
 
 
 def prove(

@@ -69,8 +69,8 @@ def replay(native: Callable[[Tensor], tuple[int, T]], intervals: Sequence[Interv
 def ends(interval: Interval) -> tuple[float, float]:
     """Returns a number next to the lower end of an interval, and one next to its upper end, both inside."""
     low, high = interval
-    inside = min(SHARE * (high - low) + SPACING, (high - low) / 4)
-    return low + inside, high - inside
+    inset = min(SHARE * (high - low) + SPACING, (high - low) / 4)
+    return low + inset, high - inset
 
 
 def alike(first: Any, second: Any) -> bool:

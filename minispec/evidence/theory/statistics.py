@@ -99,8 +99,8 @@ def mean_distance(exact: Exact, samples: int) -> float:
         m = math.floor(samples * p) + 1
         if p > 0 and m <= samples:
             subsets = math.lgamma(samples + 1) - math.lgamma(m + 1) - math.lgamma(samples - m + 1)
-            each = 2 * m * math.exp(subsets + m * math.log(p) + (samples - m + 1) * math.log1p(-p))
-            total += cells * each
+            term = 2 * m * math.exp(subsets + m * math.log(p) + (samples - m + 1) * math.log1p(-p))
+            total += cells * term
     return total / (2 * samples)
 
 

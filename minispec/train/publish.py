@@ -38,8 +38,10 @@ def publish(
     replaced. `command` is what to type to make it again. `finish` measures the written pair; what it returns
     is added to `pair.json`. Raises ValueError if the folder cannot be written; what was there is left whole.
     """
+    corpus = dataset.corpus
+    tokenizer = dataset.tokenizer
     with replacing(folder) as temporary:
-        dataset.tokenizer.save(temporary / "tokenizer.json")
+        tokenizer.save(temporary / "tokenizer.json")
         for name, result in trained.items():
             (temporary / name).mkdir()
             save_model(result.model, temporary / name)
@@ -51,9 +53,10 @@ def publish(
         for name, model in info["models"].items():
             model["config_sha256"] = json_hash(read_json(temporary / name / "config.json"))
         info |= finish(load_pair(temporary))
-        if dataset.corpus.stories:
-            known = dataset.corpus, dataset.tokenizer
-            info["forced_accuracy"] = {name: forced_accuracy(own, *known) for name, own in written.items()}
+        if corpus.stories:
+            info["forced_accuracy"] = {
+                name: forced_accuracy(model, corpus, tokenizer) for name, model in written.items()
+            }
         write_json(temporary / "pair.json", info)
     return info
 
@@ -109,7 +112,7 @@ def measure(
     }
 
 
-def verdict(info: Mapping[str, Any]) -> str | None:
+def failure_message(info: Mapping[str, Any]) -> str | None:
     """Says why a pair is a failed training, or None if it is a good one, from what `pair.json` says."""
     target, draft = (info["models"][name]["validation_loss"] for name in ("target", "draft"))
     if target < draft:

@@ -107,8 +107,8 @@ def recipe_of(
     fields = dict(data)
     for name in ("target", "draft"):
         fields[name] = config(**fields[name])
-    for name, theirs in curricula.items():
-        fields[name] = tuple(CurriculumStage(**stage) for stage in fields.pop(theirs))
+    for name, key in curricula.items():
+        fields[name] = tuple(CurriculumStage(**stage) for stage in fields.pop(key))
     fields["written"] = tuple(map(tuple, fields.get("written", ())))
     return Recipe(**fields)
 

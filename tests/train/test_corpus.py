@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minispec.io import files
-from minispec.train.corpus import Corpus, load_corpus, passages, python_documents, split
+from minispec.train.corpus import Corpus, load_corpus, passages, python_documents, split_documents
 
 PARAGRAPHS = [f"Paragraph {i} tells of day {i} and of naïve café № {i}. " * 12 for i in range(40)]
 
@@ -75,14 +75,14 @@ def test_a_python_without_sources_is_refused(tmp_path, monkeypatch):
 def test_short_paragraphs_are_joined_and_none_is_lost():
     """Passages are at least as long as asked, but for the last, and hold all lines in order."""
     lines = [line for i in range(30) for line in (f"line {i}", "" if i % 2 else f"more {i}")]
-    found = list(passages(lines, least=50))
+    found = list(passages(lines, minimum=50))
     assert [line for text in found for line in text.split("\n") if line] == [line for line in lines if line]
     assert all(sum(map(len, text.split("\n"))) >= 50 for text in found[:-1])
 
 
 def test_a_paragraph_that_comes_twice_is_one_document():
     """A repeated document cannot be in both parts."""
-    corpus = split("any", ["a", "b", "a", "b", "c"], seed=0)
+    corpus = split_documents("any", ["a", "b", "a", "b", "c"], seed=0)
     assert sorted([*corpus.train, *corpus.validation]) == ["a", "b", "c"]
 
 

@@ -235,9 +235,9 @@ def test_a_story_longer_than_the_context_never_comes(stories):
     )
     going = Counter({max(openings) + 3 * max(introduced): 1.0})
     dist = Counter()
-    for number in range(1, grammar.MOST_SCENES + 1):
+    for number in range(1, grammar.MAX_SCENES + 1):
         going = add(going, scene)
-        ends = by_word(grammar.WORDS["more"])["end"] if number < grammar.MOST_SCENES else 1
+        ends = by_word(grammar.WORDS["more"])["end"] if number < grammar.MAX_SCENES else 1
         dist.update({size: prob * ends for size, prob in going.items()})
         going = Counter({size: prob * (1 - ends) for size, prob in going.items()})
     dist = add(

@@ -19,7 +19,7 @@ from minispec.core.model import GPT
 from minispec.io.checkpoint import weights_hash
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import corpus, training
-from minispec.train.dataset import batch, gather, kind_of
+from minispec.train.dataset import batch, gather, stage_key
 from minispec.train.evaluate import mean_loss
 from minispec.train.recipes import CURRICULA, CurriculumStage
 
@@ -42,7 +42,7 @@ from minispec.io.checkpoint import weights_hash
 from minispec.train.dataset import gather
 
 torch.set_num_threads(1)
-training.SAVE_EVERY, training.TELL_EVERY, corpus.VALIDATION_STORIES = 3, 1, 4
+training.SAVE_EVERY, training.REPORT_EVERY, corpus.VALIDATION_STORIES = 3, 1, 4
 folder = Path(sys.argv[1])
 rename = os.replace
 dataset = gather(RECIPE)
@@ -88,7 +88,7 @@ def quickly(dataset):
     """Saves often, reports every step, and gathers the dataset only once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "SAVE_EVERY", 3)
-        patch.setattr(training, "TELL_EVERY", 1)
+        patch.setattr(training, "REPORT_EVERY", 1)
         yield
 
 
@@ -261,7 +261,7 @@ def test_distillation_starts_at_the_draft_and_measures_its_divergence(dataset, w
     _, done, seen = whole
     _, data = training.prepare_distillation(RECIPE, done["target"].model, dataset)
     stage = RECIPE.distill_stages[0]
-    rows = batch(data.sequences[kind_of(stage)], stage.rows, 0, RECIPE.seed)[:, :-1]
+    rows = batch(data.sequences[stage_key(stage)], stage.rows, 0, RECIPE.seed)[:, :-1]
     p, q = (done[name].model(rows).double().softmax(-1) for name in ("target", "draft-plain"))
     by_hand = float((p * (p.log() - q.log())).sum(-1).mean())
     first = next(p for p in seen if p.model == "draft" and p.step == 1)

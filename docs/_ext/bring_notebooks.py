@@ -53,10 +53,10 @@ def entry(path):
 
 def paragraph(opening, what):
     """Returns the paragraph that begins with **You'll do**, **You'll learn** or **Time**."""
-    heading = re.search(rf"^\*\*(?:You'll )?{what}\*\*: (.+?)(?:\n\n|\Z)", opening, re.MULTILINE | re.DOTALL)
-    if heading is None:
+    found = re.search(rf"^\*\*(?:You'll )?{what}\*\*: (.+?)(?:\n\n|\Z)", opening, re.MULTILINE | re.DOTALL)
+    if found is None:
         raise ValueError(f"a notebook does not say {what!r} in its first cell: {opening[:40]!r}")
-    return " ".join(heading[1].split())
+    return " ".join(found[1].split())
 
 
 class LinksToNotebooks(SphinxTransform):

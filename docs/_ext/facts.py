@@ -51,11 +51,11 @@ def speeds():
     """The K with the largest measured speed-up, what was predicted for it, how far predictions are off."""
     points = saved("speed").points
     best = max(points, key=lambda p: p.gain)
-    values = {"c": f"{best.c:.2f}", "best-k": best.k, "best-gain": f"{best.gain:.2f}"}
+    found = {"c": f"{best.c:.2f}", "best-k": best.k, "best-gain": f"{best.gain:.2f}"}
     for name in ("simple", "refined"):
-        values[f"best-{name}"] = f"{getattr(best, name):.2f}"
-        values[f"off-{name}"] = f"{fmean(abs(getattr(p, name) / p.gain - 1) for p in points):.0%}"
-    return values
+        found[f"best-{name}"] = f"{getattr(best, name):.2f}"
+        found[f"off-{name}"] = f"{fmean(abs(getattr(p, name) / p.gain - 1) for p in points):.0%}"
+    return found
 
 
 def forwards():
@@ -90,29 +90,29 @@ def forwards():
 def drafts():
     """The shipped draft, one that is not trained, and the target as its own draft."""
     info = load_pair("stories").info
-    values = {
+    found = {
         "alpha-shipped": f"{info['acceptance']:.3f}",
         "acceptance-tested": f"{info['acceptance_tested']:,}",
         "draft-steps": f"{PLAIN_STEPS + DISTILL_STEPS:,}",
     }
     points = {p.name: p for p in saved("drafts").points}
     for short, p in (("untrained", points["untrained"]), ("self", points["the target"])):
-        values[f"{short}-alpha"] = f"{p.alpha:.3f}"
-        values[f"{short}-c"] = f"{p.c:.2f}"
-        values[f"{short}-gain"] = f"{p.gain:.2f}"
-    return values
+        found[f"{short}-alpha"] = f"{p.alpha:.3f}"
+        found[f"{short}-c"] = f"{p.c:.2f}"
+        found[f"{short}-gain"] = f"{p.gain:.2f}"
+    return found
 
 
 def batches():
     """The smallest batch, the largest, and the one in which the target alone writes most."""
-    values = {}
+    found = {}
     for short, report in zip(("batch", "english"), saved_reports(["stories", "english"]), strict=True):
         points = sorted(measurement_of(report, "batches").points, key=lambda p: p.rows)
         peak = max(points, key=lambda p: p.target_only)
-        values[f"{short}-throughput"] = f"{peak.target_only / points[0].target_only:.1f}"
+        found[f"{short}-throughput"] = f"{peak.target_only / points[0].target_only:.1f}"
         for which, p in (("first", points[0]), ("peak", peak), ("last", points[-1])):
-            values |= {f"{short}-{which}-rows": p.rows, f"{short}-{which}-gain": f"{p.gain:.2f}"}
-    return values
+            found |= {f"{short}-{which}-rows": p.rows, f"{short}-{which}-gain": f"{p.gain:.2f}"}
+    return found
 
 
 def memory():
@@ -141,8 +141,8 @@ def roundings():
 
 def bugs():
     """How many bugs the zoo has, what they do, and how many a check finds."""
-    values = {f"found-{check.name.replace('-like', '')}": found_by(check.name) for check in CHECKS}
-    return values | {
+    found = {f"found-{check.name.replace('-like', '')}": found_by(check.name) for check in CHECKS}
+    return found | {
         "bugs": len(MUTANTS),
         "bugs-recorded": len(saved("zoo").points),
         "bugs-seen": sum(not mutant.seen.startswith("not seen") for mutant in MUTANTS),

@@ -32,15 +32,15 @@ def modules():
     paths = sorted((ROOT / "minispec").rglob("*.py"))
     parts = {path: path.relative_to(ROOT).with_suffix("").parts for path in paths}
     names = {path: ".".join(parts[path]).removesuffix(".__init__") for path in paths}
-    by_name = {}
+    found = {}
     for path, name in names.items():
         source = path.read_text(encoding="utf-8")
         tree = ast.parse(source)
         says = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].replace("`", "").split())
         package = parts[path][1] if len(parts[path]) > 2 else ""
         imports = imported(tree, names.values()) - {name}
-        by_name[name] = Module(package, says, imports, len(source.splitlines()))
-    return by_name
+        found[name] = Module(package, says, imports, len(source.splitlines()))
+    return found
 
 
 def imported(tree, known):
@@ -58,11 +58,11 @@ def imported(tree, known):
 @cache
 def package_imports():
     """Returns the packages that each package imports, those first that others import; `minispec` is none."""
-    by_name = modules()
-    imports = {module.package: set() for module in by_name.values() if module.package}
-    for module in by_name.values():
+    found = modules()
+    imports = {module.package: set() for module in found.values() if module.package}
+    for module in found.values():
         if module.package:
-            others = {by_name[other].package for other in module.imports}
+            others = {found[other].package for other in module.imports}
             imports[module.package] |= others - {module.package, ""}
     return {package: imports[package] for package in TopologicalSorter(imports).static_order()}
 

@@ -26,10 +26,10 @@ def round_of(recording, name):
         ValueError: if the name is unknown, or there is no such round.
     """
     rounds = recording.trace.rounds
-    match = next(filter(ROUNDS[name], rounds), None) if name in ROUNDS else None
-    if match is None:
+    found = next(filter(ROUNDS[name], rounds), None) if name in ROUNDS else None
+    if found is None:
         raise ValueError(f"the run has no round {name!r}; it may have one of {', '.join(ROUNDS)}")
-    return match
+    return found
 
 
 def at(kind, name):

@@ -151,13 +151,13 @@ def marked_lines(text, marks):
     marked = set()
     for mark in marks.split(" ; "):
         first, to, last = mark.strip().partition(TO)
-        shown = [n for n, line in lines if first in line]
-        if to and shown:
-            ends = [n for n, line in lines if n > shown[0] and last in line]
-            shown = ends and range(shown[0], ends[0] + 1)
-        if not shown:
+        found = [n for n, line in lines if first in line]
+        if to and found:
+            ends = [n for n, line in lines if n > found[0] and last in line]
+            found = ends and range(found[0], ends[0] + 1)
+        if not found:
             raise ValueError(f"no line of the piece to mark has {mark!r}")
-        marked.update(shown)
+        marked.update(found)
     return sorted(marked)
 
 

@@ -74,14 +74,14 @@ def vllm_second_rule(folder: Path, **how: Any) -> Decide:
     """`rejection_sample` of vLLM's second model runner, which is told how; rows' seeds come from torch."""
     runner = "v1/worker/gpu"
     names = ("v1/spec_decode/fly", f"{runner}/sample/gumbel", f"{runner}/spec_decode/rejection_sampler_utils")
-    theirs = vllm_files(folder, *names)
+    vllm = vllm_files(folder, *names)
 
     def verify(draft, target_probs, rng):
         rows = len(draft.tokens)
         steps = torch.arange(draft.k + 1)
         real = steps <= draft.lengths[:, None]  # [B, K+1]: the pending token and the draft
         row, step = real.nonzero().T
-        emitted, kept = theirs.rejection_sample(
+        emitted, kept = vllm.rejection_sample(
             target_probs[real].float().log(),
             draft.probs.float().log(),
             F.pad(draft.tokens, (1, 0))[real],
@@ -103,12 +103,12 @@ def vllm_second_rule(folder: Path, **how: Any) -> Decide:
 def sglang_rule(folder: Path, **how: Any) -> Decide:
     """`chain_speculative_sampling_triton` of SGLang, which is told how; its caller draws uniform numbers."""
     triton_utils()
-    theirs = load_file(folder / "sglang/kernels/ops/speculative/reject_sampling.py")
+    sglang = load_file(folder / "sglang/kernels/ops/speculative/reject_sampling.py")
 
     def verify(draft, target_probs, rng):
         rows = len(draft.tokens)
         emitted = torch.full((rows, draft.k + 1), -1)
-        theirs.chain_speculative_sampling_triton(
+        sglang.chain_speculative_sampling_triton(
             emitted.view(-1),
             torch.zeros_like(emitted),
             torch.zeros(rows).int(),
@@ -141,7 +141,7 @@ def ascend_rule(checkout: Path, block: bool) -> Decide:
     unpinned_torch = SimpleNamespace(
         **vars(torch) | {name: unpinned(name) for name in ("tensor", "arange", "ones", "full")}
     )
-    theirs = load_file(
+    vllm = load_file(
         checkout / "vllm_ascend/sample/rejection_sampler.py",
         torch=unpinned_torch,
         HAS_TRITON=False,
@@ -154,6 +154,6 @@ def ascend_rule(checkout: Path, block: bool) -> Decide:
     def sample(*given):
         *drafts, logits, bonus, sampling = given
         ids = torch.arange(logits.shape[-1]).expand(logits.shape).contiguous()
-        return theirs.rejection_sample(*drafts, (logits, ids), bonus, sampling)
+        return vllm.rejection_sample(*drafts, (logits, ids), bonus, sampling)
 
     return rule_of_list(sample)

@@ -170,13 +170,13 @@ PEERS = {"transformers": TransformersGPT, "llama.cpp": LlamaCpp}
 
 def measure(bench: BenchRun) -> Results:
     """Measures our backends and theirs; each row also has what theirs come to in the same place."""
-    found = real_sizes.measure(bench, real_sizes.MAKERS | PEERS)
+    results = real_sizes.measure(bench, real_sizes.MAKERS | PEERS)
     where = itemgetter("shape", "dtype", "threads")
-    speeds = {(where(row), row["backend"]): row["tokens_per_second"] for row in found["points"]}
-    for row in found["points"]:
+    speeds = {(where(row), row["backend"]): row["tokens_per_second"] for row in results["points"]}
+    for row in results["points"]:
         for peer in PEERS:
             row[f"{peer.replace('.', '_')}_tokens_per_second"] = speeds.get((where(row), peer))
-    return found
+    return results
 
 
 def main(output: Path | None = None) -> None:

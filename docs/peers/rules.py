@@ -136,13 +136,13 @@ def transformers_single_position() -> Decide:
 def deepspec_rule(checkout: Path) -> Decide:
     """`verify_draft_tokens` of DeepSpec, at temperature 1; its target is p."""
     sampling = load_file(checkout / "deepspec/utils/sampling.py")
-    theirs = load_file(checkout / "deepspec/eval/base_evaluator.py", sampling=sampling)
+    module = load_file(checkout / "deepspec/eval/base_evaluator.py", sampling=sampling)
 
     def emit(draft, p, rng):
-        sampling.torch = theirs.torch = scripted_torch(rng)
-        return theirs.verify_draft_tokens(
+        sampling.torch = module.torch = scripted_torch(rng)
+        return module.verify_draft_tokens(
             target_model=lambda **_: SimpleNamespace(logits=p.float().log()),
-            proposal=theirs.DraftProposal(draft.k, F.pad(draft.tokens, (1, 0)), draft.probs.float()),
+            proposal=module.DraftProposal(draft.k, F.pad(draft.tokens, (1, 0)), draft.probs.float()),
             position_ids=torch.arange(draft.k + 1)[None],
             start=0,
             past_key_values_target=None,
@@ -155,7 +155,7 @@ def deepspec_rule(checkout: Path) -> Decide:
 
 def eagle_rule(checkout: Path) -> Decide:
     """`evaluate_posterior` of EAGLE, for trees whose candidates are fixed; temperature 1, no other warp."""
-    theirs = load_file(checkout / "eagle/model/utils.py")
+    module = load_file(checkout / "eagle/model/utils.py")
 
     def emit(draft, p, rng):
         parents = parents_of(draft)[0].tolist()
@@ -165,8 +165,8 @@ def eagle_rule(checkout: Path) -> Decide:
                 path.insert(0, parents[path[0] - 1])
         nodes = pad_sequence([torch.tensor(path) for path in sorted(paths)], True, -1)  # [paths, depth + 1]
         ids = F.pad(draft.tokens[0], (1, 0))[nodes].where(nodes >= 0, -1)
-        theirs.random = SimpleNamespace(random=lambda: Uniform(rng))
-        best, kept, probs = theirs.evaluate_posterior(p[0, nodes].log(), ids, lambda _, logits: logits)
+        module.random = SimpleNamespace(random=lambda: Uniform(rng))
+        best, kept, probs = module.evaluate_posterior(p[0, nodes].log(), ids, lambda _, logits: logits)
         return [*ids[best, 1 : int(kept) + 1].tolist(), int(rng.categorical(probs[None]))]
 
     return row_by_row(emit)

@@ -170,10 +170,10 @@ def place_of(project: str, checkouts: Mapping[str, Path]) -> tuple[str, Path | N
     """Returns which version of a project is here, and where; None if there is none."""
     if project in PACKAGES:
         try:
-            found = metadata.distribution(PACKAGES[project])
+            installed = metadata.distribution(PACKAGES[project])
         except metadata.PackageNotFoundError:
             return "", None
-        return found.version, Path(str(found.locate_file("")))
+        return installed.version, Path(str(installed.locate_file("")))
     folder = checkouts.get(project)
     command = ["git", "-C", str(folder), "log", "-1", "--format=%h of %cs"]
     commit = run(command, capture_output=True, text=True, check=False).stdout.strip()

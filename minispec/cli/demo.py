@@ -21,7 +21,7 @@ from minispec.native.backend import AUTO, Backend, on_backend
 from minispec.native.drafters import backend_for
 from minispec.show.stepper import Stepper, page
 from minispec.show.text import Outcome, losses_table, outcome_table, printable
-from minispec.train.publish import verdict
+from minispec.train.publish import failure_message
 from minispec.train.recipes import QUICK
 from minispec.verifiers.registry import CHAINS, verifier_for
 
@@ -102,7 +102,7 @@ def live_pair(console: Console) -> Pair:
         train_and_publish(QUICK, cache_folder() / QUICK.name, "minispec train --preset quick", console)
     models = load_pair(QUICK.name)
     console.print(losses_table(models.info["models"], models.info["entropy_floor"]))
-    if problem := verdict(models.info):
+    if problem := failure_message(models.info):
         options.warn(problem, console)
     return models
 

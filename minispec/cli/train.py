@@ -15,9 +15,9 @@ from minispec.evidence.bench.measure import measure_acceptance
 from minispec.io.checkpoint import Pair, cache_folder, check_pair_name
 from minispec.io.files import CannotWrite, check_pair_folder, check_writable, format_path, printable_line
 from minispec.show.text import losses_table
-from minispec.train.corpus import NAMES
+from minispec.train.corpus import CORPUS_NAMES
 from minispec.train.heads import RECIPES
-from minispec.train.publish import publish, verdict
+from minispec.train.publish import failure_message, publish
 from minispec.train.recipes import OWN_TEXT, PRESETS, QUICK, WALKTHROUGHS, Recipe
 from minispec.train.training import Progress, train_pair
 
@@ -79,7 +79,7 @@ def train(
             f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {printable_line(str(folder))}",
             soft_wrap=True,
         )
-    if problem := verdict(info):
+    if problem := failure_message(info):
         options.warn(problem, console)
         return FAILED
     return 0
@@ -91,7 +91,9 @@ def choose_recipe(
     """Returns the recipe that the options describe; without a preset it is the one for any text."""
     recipe = OWN_TEXT if preset is None else PRESETS[options.choose(preset, list(PRESETS), "--preset")]
     if text is not None:
-        corpus = str(text) if str(text) not in NAMES else f"./{text}"  # a file, not the corpus of that name
+        corpus = (
+            str(text) if str(text) not in CORPUS_NAMES else f"./{text}"
+        )  # a file, not the corpus of that name
         recipe = replace(recipe, name=text.stem, corpus=corpus)
     if tokenizer is not None:
         recipe = replace(recipe, tokenizer=options.choose(tokenizer, ("bpe", "characters"), "--tokenizer"))
@@ -153,5 +155,5 @@ def summary(info: Mapping[str, Any]) -> dict[str, Any]:
         "entropy_floor": info["entropy_floor"],
         "acceptance": info["acceptance"],
         "forced_accuracy": info.get("forced_accuracy"),
-        "failed": verdict(info),
+        "failed": failure_message(info),
     }

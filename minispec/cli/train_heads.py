@@ -20,12 +20,12 @@ from minispec.io.files import CannotWrite, check_writable
 from minispec.io.heads import heads_folder, save_heads, target_hash
 from minispec.native.backend import TORCH, Models
 from minispec.native.drafters import make_drafter
-from minispec.train.dataset import gather, kind_of
+from minispec.train.dataset import gather, stage_key
 from minispec.train.heads import RECIPES, train_heads
 from minispec.train.recipes import Recipe
 from minispec.train.teacher import write_sequences
 from minispec.train.training import Progress as Training
-from minispec.train.training import Tell
+from minispec.train.training import Reporter
 
 WRITTEN = ((256, 1.0), (128, 0.0))  # what the target writes for its drafter, as in `Recipe.written`
 CORPUS = 4000  # sequences of the corpus that are kept, at most
@@ -73,7 +73,7 @@ def train_drafter(
 
 
 @contextmanager
-def training_bars(console: Console, progress: list[Training]) -> Iterator[Tell]:
+def training_bars(console: Console, progress: list[Training]) -> Iterator[Reporter]:
     """Gives a function that shows how a training goes, a bar for each model, and notes it in a list."""
     bars = Progress(
         TextColumn("{task.description:<12}"),
@@ -108,7 +108,7 @@ def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
     recipe = replace(Recipe.from_json(pair.info["recipe"]), written=WRITTEN).scaled(scale)
     recipe = replace(recipe, target_stages=(), draft_stages=())
     dataset = gather(recipe, pair.tokenizer)
-    sequences = dataset.sequences[kind_of(recipe.distill_stages[-1])][:CORPUS]
+    sequences = dataset.sequences[stage_key(recipe.distill_stages[-1])][:CORPUS]
     return torch.cat([sequences, write_sequences(pair.target, sequences, recipe.written, seed)])
 
 

@@ -24,8 +24,8 @@ from minispec.train.stories import Story, draw_stories
 
 VALIDATION_STORIES = 400
 VALIDATION_SHARE = 0.05
-NAMES = ("stories", "english", "python")
-SOURCE = 800  # characters of a passage of source, at least
+CORPUS_NAMES = ("stories", "english", "python")
+SOURCE_PASSAGE = 800  # characters of a passage of source, at least
 
 # Tests and data have little prose, and installed packages differ from one machine to the next.
 SKIPPED_FOLDERS = frozenset(
@@ -76,10 +76,10 @@ def load_corpus(name: str | Path, seed: int = 0, stories: int = 20_000, friends:
     if name == "stories":
         return story_corpus(seed, stories, friends)
     if name == "english":
-        return split("english", english_documents(), seed)
+        return split_documents("english", english_documents(), seed)
     if name == "python":
-        return split("python", python_documents(Path(sysconfig.get_paths()["stdlib"])), seed)
-    return split(str(name), read_documents(Path(name)), seed)
+        return split_documents("python", python_documents(Path(sysconfig.get_paths()["stdlib"])), seed)
+    return split_documents(str(name), read_documents(Path(name)), seed)
 
 
 def story_corpus(seed: int, count: int, friends: int = 3) -> Corpus:
@@ -118,15 +118,15 @@ def english_documents() -> list[str]:
 
 def distinct_documents(texts: Iterable[str]) -> list[str]:
     """Makes documents of the prose in texts, a line a paragraph, where it is seen first; no short ones."""
-    hashes: set[str] = set()
+    used: set[str] = set()
     documents = []
     for text in texts:
-        parts = (" ".join(block.split()) for block in BLANK_LINES.split(text))
-        fresh = dict.fromkeys(part for part in parts if part not in hashes and is_prose(part))
-        document = "\n\n".join(fresh)
-        # What is dropped as too short is not seen: a longer document may still say it.
+        paragraphs = (" ".join(block.split()) for block in BLANK_LINES.split(text))
+        new_paragraphs = dict.fromkeys(part for part in paragraphs if part not in used and is_prose(part))
+        document = "\n\n".join(new_paragraphs)
+        # What is dropped as too short is not used: a longer document may still say it.
         if len(document) >= MINIMUM_CHARACTERS:
-            hashes.update(fresh)
+            used.update(new_paragraphs)
             documents.append(document)
     return documents
 
@@ -146,8 +146,8 @@ def is_prose(paragraph: str) -> bool:
 def _library_files(root: Path) -> list[Path]:
     """Lists the library's source files, sorted alike on every system."""
     paths = [path.relative_to(root) for path in root.rglob("*.py")]
-    selected = [path for path in paths if SKIPPED_FOLDERS.isdisjoint(path.parts[:-1])]
-    return [root / path for path in sorted(selected, key=lambda path: path.as_posix())]
+    library_paths = [path for path in paths if SKIPPED_FOLDERS.isdisjoint(path.parts[:-1])]
+    return [root / path for path in sorted(library_paths, key=lambda path: path.as_posix())]
 
 
 def _docstrings(path: Path) -> Iterator[str]:
@@ -162,15 +162,15 @@ def _docstrings(path: Path) -> Iterator[str]:
             tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
+    pending_nodes: list[ast.AST] = [tree]
+    while pending_nodes:
+        node = pending_nodes.pop()
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if docstring := ast.get_docstring(node):
                 yield docstring
         # Expressions define nothing that has a docstring, and they are most of a tree.
         children = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
-        waiting += reversed(children)
+        pending_nodes += reversed(children)
 
 
 def python_documents(root: Path) -> list[str]:
@@ -183,25 +183,25 @@ def python_documents(root: Path) -> list[str]:
     documents: list[str] = []
     for path in sorted(root.glob("[!_]*.py")):
         with suppress(OSError, SyntaxError), tokenize.open(path) as file:  # it says how it is encoded
-            documents += passages(file.read().split("\n"), SOURCE)
+            documents += passages(file.read().split("\n"), SOURCE_PASSAGE)
     if not documents:
         raise ValueError(f"this Python has no sources of its library in {root}; take a file, with --text")
     return documents
 
 
-def passages(lines: Iterable[str], least: int = 400) -> Iterable[str]:
-    """Joins paragraphs to passages of at least `least` characters, cut at blank lines only."""
+def passages(lines: Iterable[str], minimum: int = 400) -> Iterable[str]:
+    """Joins paragraphs to passages of at least `minimum` characters, cut at blank lines only."""
     passage: list[str] = []
     for line in [*lines, ""]:
         passage.append(line)
-        if not line.strip() and sum(map(len, passage)) >= least:
+        if not line.strip() and sum(map(len, passage)) >= minimum:
             yield "\n".join(passage).strip("\n")
             passage = []
-    if remaining := "\n".join(passage).strip():
-        yield remaining
+    if rest := "\n".join(passage).strip():
+        yield rest
 
 
-def split(name: str, documents: Sequence[str], seed: int) -> Corpus:
+def split_documents(name: str, documents: Sequence[str], seed: int) -> Corpus:
     """Splits documents by a hash of seed and text, whatever their order; ValueError if there are too few."""
     unique = list(dict.fromkeys(documents))
     ranked = sorted(unique, key=lambda text: hashlib.sha256(f"{seed} {text}".encode()).digest())

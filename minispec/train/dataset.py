@@ -23,7 +23,7 @@ from minispec.train.recipes import CurriculumStage, Recipe
 from minispec.train.stories import draw_roll_calls
 
 HELD_OUT = 100  # documents; what is published is measured on more
-Texts = tuple[int, tuple[tuple[str, float], ...]]  # a curriculum stage's friends and mix
+TextKey = tuple[int, tuple[tuple[str, float], ...]]  # a curriculum stage's friends and mix
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Dataset:
 
     corpus: Corpus  #: with the full stories
     tokenizer: Tokenizer  #: trained on it
-    sequences: Mapping[tuple[int, Texts], Tensor]  #: of each kind of stage, by its window and its texts
+    sequences: Mapping[tuple[int, TextKey], Tensor]  #: of each kind of stage, by its window and its texts
     held_out: tuple[Tensor, Tensor]  #: whole validation documents, and a mask (see `whole_documents`)
 
 
@@ -45,22 +45,22 @@ def gather(recipe: Recipe, tokenizer: Tokenizer | None = None, held_out: int = H
     if tokenizer is None:
         sample = corpus.train[:4000] if corpus.stories else corpus.train
         tokenizer = train_tokenizer(sample, recipe.tokenizer, recipe.target.vocab_size)
-    sequences: dict[tuple[int, Texts], Tensor] = {}
+    sequences: dict[tuple[int, TextKey], Tensor] = {}
     for stage in (*recipe.target_stages, *recipe.draft_stages, *recipe.distill_stages):
-        key = kind_of(stage)
+        key = stage_key(stage)
         if key not in sequences:
-            rows = tokenizer.encode_batch(texts_of(stage, recipe, corpus))
+            rows = tokenizer.encode_batch(stage_texts(stage, recipe, corpus))
             sequences[key] = pack(rows, tokenizer.end_of_text, stage.window + 1)
     documents = whole_documents(tokenizer, corpus.validation, recipe.target.max_length, held_out)
     return Dataset(corpus, tokenizer, sequences, documents)
 
 
-def kind_of(stage: CurriculumStage) -> tuple[int, Texts]:
+def stage_key(stage: CurriculumStage) -> tuple[int, TextKey]:
     """Returns what tells a curriculum stage's sequences from those of others."""
     return stage.window, (stage.friends, stage.mix)
 
 
-def texts_of(stage: CurriculumStage, recipe: Recipe, corpus: Corpus) -> Sequence[str]:
+def stage_texts(stage: CurriculumStage, recipe: Recipe, corpus: Corpus) -> Sequence[str]:
     """Returns a curriculum stage's documents: the corpus itself, easier stories, roll calls, or a mix."""
     if not corpus.stories:
         return corpus.train
@@ -69,10 +69,10 @@ def texts_of(stage: CurriculumStage, recipe: Recipe, corpus: Corpus) -> Sequence
         stories = load_corpus("stories", recipe.seed, recipe.stories, stage.friends).train
     if stage.mix == (("story", 1.0),):
         return stories
-    total = sum(parts for _, parts in stage.mix)
+    total_parts = sum(parts for _, parts in stage.mix)
     texts: list[str] = []
     for kind, parts in stage.mix:
-        count = math.ceil(recipe.stories * parts / total)
+        count = math.ceil(recipe.stories * parts / total_parts)
         texts += stories[:count] if kind == "story" else draw_roll_calls(kind, count, recipe.seed)
     # The wording of the seed decides the order: another one would train other weights.
     random.Random(f"minispec lesson {recipe.seed}").shuffle(texts)
@@ -111,6 +111,6 @@ def batch(sequences: Tensor, size: int, step: int, seed: int) -> Tensor:
     indices = range(step * size, (step + 1) * size)
     orders = {
         epoch: np.random.default_rng([seed, epoch]).permutation(count)
-        for epoch in {w // count for w in indices}
+        for epoch in {i // count for i in indices}
     }
-    return sequences[[int(orders[w // count][w % count]) for w in indices]]
+    return sequences[[int(orders[i // count][i % count]) for i in indices]]

@@ -18,21 +18,21 @@ ROWS = 32  # documents per forward
 
 
 def whole_documents(
-    tokenizer: Tokenizer, documents: Sequence[str], max_length: int, most: int = 400
+    tokenizer: Tokenizer, documents: Sequence[str], max_length: int, limit: int = 400
 ) -> tuple[Tensor, Tensor]:
-    """Lays documents out in rows, from their beginnings: the first `most`, cut where the context ends.
+    """Lays documents out in rows, from their beginnings: the first `limit`, cut where the context ends.
 
     Returns:
         Ids [N, W], each document followed by end-of-text, padded with it, and a mask [N, W], true where a
         token counts: it belongs to the document or closes it, and something stands before it.
     """
     rows = [
-        [*ids, tokenizer.end_of_text][: max_length + 1] for ids in tokenizer.encode_batch(documents[:most])
+        [*ids, tokenizer.end_of_text][: max_length + 1] for ids in tokenizer.encode_batch(documents[:limit])
     ]
     tokens = pad_sequence([*map(torch.tensor, rows)], batch_first=True, padding_value=tokenizer.end_of_text)
-    place = torch.arange(tokens.shape[1])
+    positions = torch.arange(tokens.shape[1])
     lengths = torch.tensor([*map(len, rows)])[:, None]
-    return tokens, (place > 0) & (place < lengths)
+    return tokens, (positions > 0) & (positions < lengths)
 
 
 @torch.inference_mode()
@@ -45,15 +45,15 @@ def token_losses(model: GPT, tokens: Tensor, bf16: bool = False) -> tuple[Tensor
     was_training = model.training
     model.eval()
     losses = []
-    best = []
+    predictions = []
     for rows in tokens.to(model.device).split(ROWS):
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
             logits = model(rows[:, :-1])
         log_probs = logits.float().log_softmax(-1)
         losses.append(-log_probs.gather(-1, rows[:, 1:, None])[..., 0].cpu())
-        best.append(log_probs.argmax(-1).cpu())
+        predictions.append(log_probs.argmax(-1).cpu())
     model.train(was_training)
-    return torch.cat(losses), torch.cat(best)
+    return torch.cat(losses), torch.cat(predictions)
 
 
 def mean_loss(model: GPT, tokens: Tensor, mask: Tensor, bf16: bool = False) -> float:
@@ -93,9 +93,9 @@ def forced_accuracy(model: GPT, corpus: Corpus, tokenizer: Tokenizer) -> dict[st
     Shares by fact, and over all of them as `all`; the corpus must be `stories`.
     """
     tokens, _ = whole_documents(tokenizer, corpus.validation, model.max_length, len(corpus.stories))
-    right = token_losses(model, tokens)[1] == tokens[:, 1:]  # [N, W−1]
+    correct = token_losses(model, tokens)[1] == tokens[:, 1:]  # [N, W−1]
     hits: dict[str, list[bool]] = {}
     for number, token, fact in forced_positions(corpus, tokenizer):
         for name in (fact, "all"):
-            hits.setdefault(name, []).append(bool(right[number, token - 1]))
-    return {name: sum(correct) / len(correct) for name, correct in sorted(hits.items())}
+            hits.setdefault(name, []).append(bool(correct[number, token - 1]))
+    return {name: sum(outcomes) / len(outcomes) for name, outcomes in sorted(hits.items())}

@@ -28,7 +28,7 @@ class Distribution:
     weights: tuple[float, ...]  #: one positive number per word; they sum to 1
 
     def without(self, excluded: set[str]) -> "Distribution":
-        """Returns the distribution given that none of `excluded` is drawn."""
+        """Returns the distribution given that none of `excluded` comes up."""
         remaining = [(w, p) for w, p in zip(self.words, self.weights, strict=True) if w not in excluded]
         total = sum(p for _, p in remaining)
         return Distribution(tuple(w for w, _ in remaining), tuple(p / total for _, p in remaining))
@@ -64,28 +64,28 @@ def percents(weights: Mapping[str, int]) -> Distribution:
     return Distribution(tuple(weights), tuple(w / 100 for w in weights.values()))
 
 
-WRITTEN = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
-WORDS: Mapping[str, Distribution] = {choice: percents(words) for choice, words in WRITTEN["words"].items()}
-OPENINGS: Mapping[str, Sequence[str]] = WRITTEN["openings"]
-IDIOMS: Mapping[str, str] = WRITTEN["idioms"]
-FORMS: Mapping[str, Sequence[str]] = WRITTEN["forms"]  # the sentences of roll calls, by the kind of fact
+GRAMMAR = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
+WORDS: Mapping[str, Distribution] = {choice: percents(words) for choice, words in GRAMMAR["words"].items()}
+OPENINGS: Mapping[str, Sequence[str]] = GRAMMAR["openings"]
+IDIOMS: Mapping[str, str] = GRAMMAR["idioms"]
+FORMS: Mapping[str, Sequence[str]] = GRAMMAR["forms"]  # the sentences of roll calls, by the kind of fact
 KINDS = tuple(FORMS)
-MOST_SCENES = 7
+MAX_SCENES = 7
 
 
 def tell(pen: Pen, friends: int = 3) -> None:
     """Tells one story of 1 to 3 friends; the pen makes the choices and takes the text."""
     cast = introduce(pen, friends)
-    waiting = cast
-    for scene in range(MOST_SCENES):
-        order = WORDS[f"who-{len(waiting)}"]
-        friend = waiting[order.words.index(pen.choose(order))]  # nobody plays two scenes in a row
-        waiting = [another for another in cast if another is not friend] or cast
+    candidates = cast
+    for scene in range(MAX_SCENES):
+        positions = WORDS[f"who-{len(candidates)}"]
+        friend = candidates[positions.words.index(pen.choose(positions))]  # nobody plays two scenes in a row
+        candidates = [other for other in cast if other is not friend] or cast
         play(pen, friend)
         idiom = pen.choose(WORDS["between"])
         if idiom != "silence":
             pen.write(IDIOMS[idiom])
-        if scene == MOST_SCENES - 1 or pen.choose(WORDS["more"]) == "end":
+        if scene == MAX_SCENES - 1 or pen.choose(WORDS["more"]) == "end":
             break
     pen.write(IDIOMS[pen.choose(WORDS["last"])])
 
@@ -102,18 +102,18 @@ def introduce(pen: Pen, friends: int) -> list[Friend]:
 def present(pen: Pen, others: list[Friend]) -> Friend:
     """Introduces one friend in one sentence, each word free but for what others have."""
 
-    def pick(kind: str, lead: str, tail: str = "") -> str:
+    def write_fact(kind: str, lead: str, tail: str = "") -> str:
         word = pen.choose(WORDS[kind].without({getattr(friend, kind) for friend in others}))
         pen.write(lead + word + tail)
         return word
 
-    name = pick("name", " ")
-    animal = pick("animal", " the ")
-    thing = pick("thing", " had a ", ".")
+    name = write_fact("name", " ")
+    animal = write_fact("animal", " the ")
+    thing = write_fact("thing", " had a ", ".")
     pronoun = pen.choose(WORDS["pronoun"])
     pen.write(f" {pronoun.capitalize()} {pen.choose(WORDS['home'])} by the")
-    place = pick("place", " ")
-    seat = pick("seat", " and slept on the ", ".")
+    place = write_fact("place", " ")
+    seat = write_fact("seat", " and slept on the ", ".")
     return Friend(name, animal, place, pronoun, thing, seat)
 
 

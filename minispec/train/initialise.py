@@ -35,28 +35,29 @@ def draw_weights(model: GPT) -> GPT:
     first every layer sees the tokens themselves, however deep the model is. Returns the same model.
     """
     config = model.config
-    size = 1.0 if not config.tied else config.width**-0.5
+    embedding_std = 1.0 if not config.tied else config.width**-0.5
     for name, weight in model.named_parameters():
         if name.endswith(("o_proj.weight", "down_proj.weight")):
             nn.init.zeros_(weight)
         elif name.startswith("embed_tokens"):
-            nn.init.normal_(weight, std=size)
+            nn.init.normal_(weight, std=embedding_std)
         elif name.startswith("lm_head"):
             nn.init.normal_(weight, std=0.02)
         elif weight.dim() == 2:
             nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
     if config.layers > 1:  # a single layer has no later one to leave marks for
-        bind(dict(model.named_parameters()), size, config)
+        prepare_binding(dict(model.named_parameters()), embedding_std, config)
     return model
 
 
-def bind(weights: Mapping[str, Tensor], size: float, config: GPTConfig) -> None:
+def prepare_binding(weights: Mapping[str, Tensor], embedding_std: float, config: GPTConfig) -> None:
     """Prepares the heads for binding: the three things that the module's docstring names.
 
-    The weights, [out, in] each, are changed in place; size is the standard deviation of the embeddings.
+    The weights, [out, in] each, are changed in place; the embeddings have the standard deviation
+    `embedding_std`.
     """
     shared = torch.randn(config.width)
-    weights["embed_tokens.weight"].add_(shared * size)  # [V, D]: as long as what is a token's own
+    weights["embed_tokens.weight"].add_(shared * embedding_std)  # [V, D]: as long as what is a token's own
     for layer in range(config.layers):
         q, k = (weights[f"layers.{layer}.self_attn.{name}.weight"] for name in ("q_proj", "k_proj"))
         if layer == 0:
@@ -73,8 +74,8 @@ def look_back(q: Tensor, k: Tensor, shared: Tensor, config: GPTConfig) -> None:
     rotary turn the two agree where the key stands d tokens before the query (Su et al. 2021, equation 16).
     q is [D, D], k [kv_heads · head_dim, D]; shared, [D], is the direction that all embeddings share.
     """
-    half = torch.arange(0, config.head_dim, 2) / config.head_dim
-    frequency = config.rope_theta**-half  # [head_dim / 2]
+    exponents = torch.arange(0, config.head_dim, 2) / config.head_dim
+    frequency = config.rope_theta**-exponents  # [head_dim / 2]
     u = (frequency > SLOWEST).float()
     # After the norm the shared part is 1/√2 of a stream of size √D.
     scale = (PEAK * config.head_dim**0.5 / u.sum()) ** 0.5 / (config.width / 2) ** 0.5
@@ -85,5 +86,5 @@ def look_back(q: Tensor, k: Tensor, shared: Tensor, config: GPTConfig) -> None:
     k += torch.outer(keys.repeat(config.kv_heads), direction)
     for head in range(config.heads):
         angle = -frequency * DISTANCES[head % len(DISTANCES)]
-        turned = torch.cat([u * angle.cos(), u * angle.sin()]) * scale
-        q[head * config.head_dim : (head + 1) * config.head_dim] += torch.outer(turned, direction)
+        query = torch.cat([u * angle.cos(), u * angle.sin()]) * scale
+        q[head * config.head_dim : (head + 1) * config.head_dim] += torch.outer(query, direction)

@@ -38,22 +38,25 @@ def publish(
     replaced. `command` is what to type to make it again. `finish` measures the written pair; what it returns
     is added to `pair.json`. Raises ValueError if the folder cannot be written; what was there is left whole.
     """
+    corpus = dataset.corpus
+    tokenizer = dataset.tokenizer
     with replace_folder(folder) as temporary:
-        dataset.tokenizer.save(temporary / "tokenizer.json")
+        tokenizer.save(temporary / "tokenizer.json")
         for name, result in trained.items():
             (temporary / name).mkdir()
             save_model(result.model, temporary / name)
         info = describe(recipe, dataset, command)
         info["tokenizer_sha256"] = json_hash(read_json(temporary / "tokenizer.json"))
         write_json(temporary / "pair.json", info)
-        saved = {name: load_model(temporary / name) for name in trained}
-        info |= {"models": measure(saved, dataset, trained)}
+        written = {name: load_model(temporary / name) for name in trained}
+        info |= {"models": measure(written, dataset, trained)}
         for name, model in info["models"].items():
             model["config_sha256"] = json_hash(read_json(temporary / name / "config.json"))
         info |= finish(load_pair(temporary))
-        if dataset.corpus.stories:
-            inputs = dataset.corpus, dataset.tokenizer
-            info["forced_accuracy"] = {name: forced_accuracy(model, *inputs) for name, model in saved.items()}
+        if corpus.stories:
+            info["forced_accuracy"] = {
+                name: forced_accuracy(model, corpus, tokenizer) for name, model in written.items()
+            }
         write_json(temporary / "pair.json", info)
     return info
 
@@ -109,7 +112,7 @@ def measure(
     }
 
 
-def verdict(info: Mapping[str, Any]) -> str | None:
+def failure_message(info: Mapping[str, Any]) -> str | None:
     """Says why a pair is a failed training, or None if it is a good one, from what `pair.json` says."""
     target, draft = (info["models"][name]["validation_loss"] for name in ("target", "draft"))
     if target < draft:

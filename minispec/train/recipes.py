@@ -36,9 +36,9 @@ class CurriculumStage:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mix", tuple(map(tuple, self.mix)))  # JSON and TOML have lists
-        kinds = ("story", *KINDS)
-        if not self.mix or any(kind not in kinds or parts <= 0 for kind, parts in self.mix):
-            raise ValueError(f"the mix of a curriculum stage has parts above 0 of {', '.join(kinds)}: {self}")
+        known = ("story", *KINDS)
+        if not self.mix or any(kind not in known or parts <= 0 for kind, parts in self.mix):
+            raise ValueError(f"the mix of a curriculum stage has parts above 0 of {', '.join(known)}: {self}")
         if min(self.steps, self.rows, self.friends) < 1 or self.window < 2:
             raise ValueError(
                 f"a curriculum stage needs steps, rows and friends of at least 1 and a window of at least 2: "
@@ -107,8 +107,8 @@ def recipe_of(
     fields = dict(data)
     for name in ("target", "draft"):
         fields[name] = config(**fields[name])
-    for name, settings in curricula.items():
-        fields[name] = tuple(CurriculumStage(**stage) for stage in fields.pop(settings))
+    for name, key in curricula.items():
+        fields[name] = tuple(CurriculumStage(**stage) for stage in fields.pop(key))
     fields["written"] = tuple(map(tuple, fields.get("written", ())))
     return Recipe(**fields)
 

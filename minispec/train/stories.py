@@ -89,13 +89,15 @@ def draw_roll_calls(kind: str, count: int, seed: int) -> Iterator[str]:
     rng = random.Random(f"minispec roll calls {kind} {seed}")
     every_fact = WORDS[kind.split()[-1]].words  # of an animal's seat: the seats
     for _ in range(count):
-        present = rng.randint(2, min(len(WORDS["name"].words), len(every_fact)))
-        names = rng.sample(WORDS["name"].words, present)
-        animals = rng.sample(WORDS["animal"].words, present)
-        facts = animals if kind == "animal" else rng.sample(every_fact, present)
+        friends = rng.randint(2, min(len(WORDS["name"].words), len(every_fact)))
+        names = rng.sample(WORDS["name"].words, friends)
+        animals = rng.sample(WORDS["animal"].words, friends)
+        facts = animals if kind == "animal" else rng.sample(every_fact, friends)
         text = ""
-        last = -1
+        friend = -1
         for _ in range(SENTENCES):
-            last = rng.choice([i for i in range(present) if i != last])
-            text += rng.choice(FORMS[kind]).format(name=names[last], animal=animals[last], fact=facts[last])
+            friend = rng.choice([i for i in range(friends) if i != friend])
+            text += rng.choice(FORMS[kind]).format(
+                name=names[friend], animal=animals[friend], fact=facts[friend]
+            )
         yield text.lstrip()

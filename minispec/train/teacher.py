@@ -5,8 +5,7 @@ what nobody else would, and at temperature 0 it repeats itself. So some of the s
 from are written by the target (Kim and Rush 2016). Zhou et al. 2024 also let the draft itself write them.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -18,31 +17,31 @@ from minispec.core.warp import Warp
 
 OPENING = 16  # tokens of the corpus that a written sequence begins with
 ROWS = 128  # sequences that are written at once
-KEPT = 1 << 30  # bytes of logits that are kept, at most
+STORED_BYTES = 1 << 30  # of logits, at most
 
 
 class Teacher:
     """A target that computes its logits for a sequence once; that takes longer than a draft's step."""
 
-    def __init__(self, model: GPT, most: int = KEPT) -> None:
-        """Makes a teacher of a model that keeps at most so many bytes of logits."""
+    def __init__(self, model: GPT, max_bytes: int = STORED_BYTES) -> None:
+        """Makes a teacher of a model that stores at most `max_bytes` of logits."""
         self.model = model.eval()
-        self.left = most  #: how many bytes may still be kept; below 0 nothing more is
-        self._kept: dict[bytes, Tensor] = {}
+        self.remaining_bytes = max_bytes  #: how many bytes may still be stored; below 0 nothing more is
+        self._logits: dict[bytes, Tensor] = {}  # by the bytes of a sequence
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Returns the logits [B, n, V] of sequences [B, n], in the type that the caller's autocast says."""
-        names = [row.numpy().tobytes() for row in rows.cpu()]
-        new = [i for i, name in enumerate(names) if name not in self._kept]
-        logits_of: dict[bytes, Tensor] = {}
-        if new:
+        keys = [row.numpy().tobytes() for row in rows.cpu()]
+        missing = [i for i, key in enumerate(keys) if key not in self._logits]
+        known = self._logits
+        if missing:
             with torch.no_grad():
-                logits = self.model(rows[new])
-            logits_of = {names[i]: row for i, row in zip(new, logits, strict=True)}
-            self.left -= logits.nbytes
-            if self.left >= 0:
-                self._kept |= logits_of
-        return torch.stack([logits_of[name] if name in logits_of else self._kept[name] for name in names])
+                logits = self.model(rows[missing])
+            known = known | {keys[i]: row for i, row in zip(missing, logits, strict=True)}
+            self.remaining_bytes -= logits.nbytes
+            if self.remaining_bytes >= 0:
+                self._logits = known
+        return torch.stack([known[key] for key in keys])
 
 
 @torch.no_grad()
@@ -56,15 +55,17 @@ def write_sequences(
     """
     width = sequences.shape[1]
     opening = min(OPENING, width // 2)
-    rows: list[Tensor] = []
+    batches: list[Tensor] = []
     order = torch.Generator().manual_seed(seed)
     for count, temperature in written:
         for first in range(0, count, ROWS):
-            size = (min(ROWS, count - first),)
-            prompts = sequences[torch.randint(len(sequences), size, generator=order), :opening].tolist()
-            rng = SeededRng((seed + len(rows)) % 2**32)
-            settings: Mapping[str, Any] = {"max_new_tokens": width - opening, "warp": Warp(temperature)}
-            steps = torch.tensor(list(generate(target, prompts, rng=rng, **settings)))  # [n, size]
-            rows.append(torch.cat([torch.tensor(prompts), steps.T], dim=1))
-    drawn = torch.cat(rows)
-    return torch.cat([drawn, drawn[:, -1:].expand(-1, width - drawn.shape[1])], dim=1)
+            size = min(ROWS, count - first)
+            prompts = sequences[torch.randint(len(sequences), (size,), generator=order), :opening]
+            rng = SeededRng((seed + len(batches)) % 2**32)
+            steps = generate(
+                target, prompts.tolist(), max_new_tokens=width - opening, warp=Warp(temperature), rng=rng
+            )
+            continuations = torch.tensor(list(steps)).T  # [size, n]
+            batches.append(torch.cat([prompts, continuations], dim=1))
+    texts = torch.cat(batches)
+    return torch.cat([texts, texts[:, -1:].expand(-1, width - texts.shape[1])], dim=1)

@@ -26,16 +26,16 @@ from torch import Tensor, nn
 from minispec.core.model import GPT
 from minispec.io.files import write_tensors
 from minispec.train.attention import for_training
-from minispec.train.dataset import Dataset, batch, gather, kind_of
+from minispec.train.dataset import Dataset, batch, gather, stage_key
 from minispec.train.evaluate import mean_loss
 from minispec.train.initialise import draw_weights
 from minispec.train.recipes import CurriculumStage, Recipe
-from minispec.train.teacher import KEPT, Teacher, write_sequences
+from minispec.train.teacher import STORED_BYTES, Teacher, write_sequences
 
 WARM_UP = 50  # steps
 DECAY = 0.35  # share of the steps, at the end
 SAVE_EVERY = 100  # steps
-TELL_EVERY = 10  # steps
+REPORT_EVERY = 10  # steps
 CLIP = 1.0
 
 
@@ -66,14 +66,14 @@ class Trained:
     tokens: int  #: how many tokens it read
 
 
-Tell = Callable[[Progress], None]  # what is told how a training goes
+Reporter = Callable[[Progress], None]  # what is told how a training goes
 Optimizers = Sequence[tuple[torch.optim.Optimizer, float]]  # each with its highest rate
 
 
 def train_pair(
     recipe: Recipe,
     folder: Path,
-    report: Tell,
+    report: Reporter,
     device: torch.device | None = None,
     dataset: Dataset | None = None,
 ) -> tuple[Dataset, dict[str, Trained]]:
@@ -122,15 +122,15 @@ def train_pair(
 
 def prepare_distillation(recipe: Recipe, target: GPT, dataset: Dataset) -> tuple[Teacher, Dataset]:
     """Returns a target as a teacher, and the dataset with what it has written for its draft."""
-    sequences = {kind_of(stage): dataset.sequences[kind_of(stage)] for stage in recipe.distill_stages}
+    sequences = {stage_key(stage): dataset.sequences[stage_key(stage)] for stage in recipe.distill_stages}
     if recipe.written:
         for kind, corpus in sequences.items():
             written = write_sequences(target, corpus, recipe.written, recipe.seed)
             sequences[kind] = torch.cat([corpus, written])
     reads = sum(stage.steps * stage.rows for stage in recipe.distill_stages)
-    reuses = reads > sum(map(len, sequences.values()))  # else there is nothing to keep logits for
+    repeats = reads > sum(map(len, sequences.values()))  # else there are no logits to store
     data = replace(dataset, sequences={**dataset.sequences, **sequences})
-    return Teacher(target, KEPT if reuses else 0), data
+    return Teacher(target, STORED_BYTES if repeats else 0), data
 
 
 def train_model(
@@ -140,7 +140,7 @@ def train_model(
     dataset: Dataset,
     teacher: Teacher | None,
     seed: int,
-    report: Tell,
+    report: Reporter,
 ) -> Trained:
     """Trains a model by a curriculum, from its state to the end: from texts, or also from a teacher."""
     model = state.model.train()
@@ -148,7 +148,7 @@ def train_model(
 
     def loss(step: int) -> Tensor:
         stage, number = plan[step]
-        rows = batch(dataset.sequences[kind_of(stage)], stage.rows, number, seed).to(model.device)
+        rows = batch(dataset.sequences[stage_key(stage)], stage.rows, number, seed).to(model.device)
         with autocast(model.device):
             logits = model(rows[:, :-1])  # [B, window, V]
             target = None if teacher is None else teacher(rows[:, :-1])
@@ -156,13 +156,13 @@ def train_model(
             return F.cross_entropy(logits.float().flatten(0, 1), rows[:, 1:].flatten())
         return divergence(target, logits)
 
-    def tell(progress: Progress) -> None:
-        if progress.step % max(len(plan) // 10, 1) < TELL_EVERY or progress.step == len(plan):
+    def report_with_validation(progress: Progress) -> None:
+        if progress.step % max(len(plan) // 10, 1) < REPORT_EVERY or progress.step == len(plan):
             progress = replace(progress, validation=mean_loss(model, *dataset.held_out, bf16=True))
         report(progress)
 
     report(Progress(name, state.step, len(plan), math.nan, state.seconds))
-    descend(name, model, state.optimizers, len(plan), loss, tell, state)
+    descend(name, model, state.optimizers, len(plan), loss, report_with_validation, state)
     tokens = sum(stage.steps * stage.rows * stage.window for stage in stages)
     return Trained(model.eval().requires_grad_(False), len(plan), state.seconds, tokens)
 
@@ -202,11 +202,11 @@ class State:
         weights: dict[str, Tensor] = {}
         states: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.optimizers]
         for name, tensor in tensors.items():
-            kind, _, state_name = name.partition(".")
+            kind, _, rest = name.partition(".")
             if kind == "model":
-                weights[state_name] = tensor
+                weights[rest] = tensor
             else:
-                number, index, key = state_name.split(".")
+                number, index, key = rest.split(".")
                 states[int(number)].setdefault(int(index), {})[key] = tensor
         self.model.load_state_dict(weights)
         for (optimizer, _), state in zip(self.optimizers, states, strict=True):
@@ -217,12 +217,11 @@ class State:
 
 def make_optimizers(model: GPT, recipe: Recipe) -> Optimizers:
     """Returns Muon for the matrices inside the layers and AdamW for the rest, each with its highest rate."""
-    matrices: list[nn.Parameter] = []
-    remaining: list[nn.Parameter] = []
-    for name, weight in model.named_parameters():
-        (matrices if name.startswith("layers.") and weight.dim() == 2 else remaining).append(weight)
+    parameters = dict(model.named_parameters())
+    matrices = {n: w for n, w in parameters.items() if n.startswith("layers.") and w.dim() == 2}
+    remaining = [weight for name, weight in parameters.items() if name not in matrices]
     muon = torch.optim.Muon(
-        matrices, lr=recipe.learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
+        matrices.values(), lr=recipe.learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
     )
     adamw = torch.optim.AdamW(remaining, lr=recipe.other_rate, betas=(0.9, 0.95), weight_decay=0.0)
     return [(muon, recipe.learning_rate), (adamw, recipe.other_rate)]
@@ -234,7 +233,7 @@ def descend(
     optimizers: Optimizers,
     steps: int,
     loss: Callable[[int], Tensor],
-    report: Tell,
+    report: Reporter,
     state: State | None = None,
 ) -> None:
     """Takes steps down a loss, with gradients clipped; this is the loop of every training.
@@ -245,14 +244,14 @@ def descend(
         optimizers: of its weights, each with its highest rate.
         steps: how many there are, those of the state counted.
         loss: of the step of a number, counted from 0: [].
-        report: gets the progress every `TELL_EVERY` steps, and at the end.
+        report: gets the progress every `REPORT_EVERY` steps, and at the end.
         state: what is kept every `SAVE_EVERY` steps; None: nothing is.
     """
     first = state.step if state else 0
     started = perf_counter() - (state.seconds if state else 0.0)
     for step in range(first, steps):
-        value = loss(step)
-        value.backward()
+        step_loss = loss(step)
+        step_loss.backward()
         nn.utils.clip_grad_norm_(module.parameters(), CLIP)
         for optimizer, rate in optimizers:
             for group in optimizer.param_groups:
@@ -266,8 +265,8 @@ def descend(
             state.seconds = seconds
             if done % SAVE_EVERY == 0 or done == steps:
                 state.save()
-        if done % TELL_EVERY == 0 or done == steps:
-            report(Progress(name, done, steps, float(value.detach()), seconds))
+        if done % REPORT_EVERY == 0 or done == steps:
+            report(Progress(name, done, steps, float(step_loss.detach()), seconds))
 
 
 def divergence(target: Tensor, draft: Tensor) -> Tensor:
@@ -278,9 +277,9 @@ def divergence(target: Tensor, draft: Tensor) -> Tensor:
 
 def schedule(step: int, steps: int) -> float:
     """Returns the share of the highest learning rate at a step: a warm-up, a plateau, a straight decline."""
-    up = (step + 1) / min(WARM_UP, max(steps // 5, 1))
-    down = (steps - step) / max(steps * DECAY, 1)
-    return min(1.0, up, down)
+    warm_up = (step + 1) / min(WARM_UP, max(steps // 5, 1))
+    decline = (steps - step) / max(steps * DECAY, 1)
+    return min(1.0, warm_up, decline)
 
 
 def autocast(device: torch.device) -> torch.autocast:

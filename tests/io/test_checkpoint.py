@@ -37,7 +37,7 @@ from minispec.io.files import check_pair_folder, read_json, replace_folder
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import corpus
 from minispec.train.dataset import Dataset
-from minispec.train.publish import prompts, publish, verdict
+from minispec.train.publish import failure_message, prompts, publish
 from minispec.train.training import Trained
 
 
@@ -379,11 +379,13 @@ def test_short_documents_still_give_prompts(tmp_path):
 
 
 def test_a_target_that_is_no_better_is_a_failed_training():
-    """The verdict says so, with both losses, on equal, worse and undefined losses."""
+    """The message says so, with both losses, on equal, worse and undefined losses."""
 
     def info(target, draft):
         return {"models": {"target": {"validation_loss": target}, "draft": {"validation_loss": draft}}}
 
-    assert verdict(info(0.4, 0.5)) is None
+    assert failure_message(info(0.4, 0.5)) is None
     for target, draft in ((0.5, 0.5), (0.6, 0.5), (float("nan"), 0.5)):
-        assert f"target's loss {target:.4f} is not below the draft's 0.5000" in verdict(info(target, draft))
+        assert f"target's loss {target:.4f} is not below the draft's 0.5000" in failure_message(
+            info(target, draft)
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minispec.io import files
-from minispec.train.corpus import Corpus, load_corpus, passages, python_documents, split
+from minispec.train.corpus import Corpus, load_corpus, passages, python_documents, split_documents
 
 PARAGRAPHS = [f"Paragraph {i} tells of day {i} and of naïve café № {i}. " * 12 for i in range(40)]
 
@@ -60,9 +60,9 @@ def test_source_is_that_of_a_folders_modules(tmp_path):
         text_file(tmp_path, f"# {name}\n" + "x = 1\n" * 200 + "\ny = 2\n", name)
     text_file(tmp_path, "# -*- coding: latin-1 -*-\nname = 'é'\n".encode("latin-1"), "a.py")
     text_file(tmp_path, "# -*- coding: none -*-\n", "z.py")  # no encoding: left out
-    found = python_documents(tmp_path)
-    assert [text.split("\n")[0] for text in found] == ["# -*- coding: latin-1 -*-", "# b.py", "y = 2"]
-    assert "é" in found[0] and len(found[1]) >= 800
+    documents = python_documents(tmp_path)
+    assert [text.split("\n")[0] for text in documents] == ["# -*- coding: latin-1 -*-", "# b.py", "y = 2"]
+    assert "é" in documents[0] and len(documents[1]) >= 800
 
 
 def test_a_python_without_sources_is_refused(tmp_path, monkeypatch):
@@ -75,14 +75,14 @@ def test_a_python_without_sources_is_refused(tmp_path, monkeypatch):
 def test_short_paragraphs_are_joined_and_none_is_lost():
     """Passages are at least as long as asked, but for the last, and hold all lines in order."""
     lines = [line for i in range(30) for line in (f"line {i}", "" if i % 2 else f"more {i}")]
-    found = list(passages(lines, least=50))
-    assert [line for text in found for line in text.split("\n") if line] == [line for line in lines if line]
-    assert all(sum(map(len, text.split("\n"))) >= 50 for text in found[:-1])
+    texts = list(passages(lines, minimum=50))
+    assert [line for text in texts for line in text.split("\n") if line] == [line for line in lines if line]
+    assert all(sum(map(len, text.split("\n"))) >= 50 for text in texts[:-1])
 
 
 def test_a_paragraph_that_comes_twice_is_one_document():
     """A repeated document cannot be in both parts."""
-    corpus = split("any", ["a", "b", "a", "b", "c"], seed=0)
+    corpus = split_documents("any", ["a", "b", "a", "b", "c"], seed=0)
     assert sorted([*corpus.train, *corpus.validation]) == ["a", "b", "c"]
 
 

@@ -45,7 +45,7 @@ def test_documents_stand_in_rows_from_their_beginnings():
 
     What counts is everything after the first token.
     """
-    tokens, mask = whole_documents(CHARACTERS, ["abcdef", "d", "ef", "a"], max_length=3, most=3)
+    tokens, mask = whole_documents(CHARACTERS, ["abcdef", "d", "ef", "a"], max_length=3, limit=3)
     a, b, c, d, e, f = (CHARACTERS.encode(letter)[0] for letter in "abcdef")
     assert tokens.tolist() == [[a, b, c, d], [d, END, END, END], [e, f, END, END]]
     assert mask.int().tolist() == [[0, 1, 1, 1], [0, 1, 0, 0], [0, 1, 1, 0]]

@@ -18,12 +18,12 @@ from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 from minispec.io.checkpoint import weights_hash
 from minispec.train.heads import (
     DECAY,
-    GUESSED,
+    PARALLEL_TOKENS,
     RECIPES,
-    UNROLLED,
-    guess,
+    UNROLLED_STEPS,
     make_feature_layer,
     make_parallel,
+    parallel_guesses,
     train_heads,
     unroll,
 )
@@ -101,11 +101,11 @@ def test_a_feature_layer_learns_what_it_will_draft(model, rows):
     tokens = rows[:1, :-1]
     text = rows[0, :-1].tolist()
     hidden = model.hidden(tokens)
-    found = [model.head(one)[0] for one in unroll(layer, model, tokens, hidden, 4)]
+    steps = unroll(layer, model, tokens, hidden, 4)
     compared = 0
     for place, probs in drafts_along(FeatureDrafter(layer, model), hidden, text, 4):
         for i, dist in enumerate(probs):
-            tiny.same(dist, Warp()(found[i][place + i]))
+            tiny.same(dist, Warp()(model.head(steps[i])[0, place + i]))
             compared += 1
     assert compared == 4 * len(text) - 6  # all of them, but where a draft would leave the text
 
@@ -126,7 +126,7 @@ def drawn_layer(model):
     return FeatureLayer(model.config, 2).requires_grad_(False)
 
 
-def drawn_parts(model):
+def drawn_parallel(model):
     """Returns what a parallel drafter learns, with random weights, also for the correction."""
     torch.manual_seed(0)
     parts = ParallelLayers(model.config, 2).requires_grad_(False)
@@ -138,25 +138,30 @@ def drawn_parts(model):
 def test_a_parallel_drafter_learns_what_it_will_draft(model, rows, k):
     """Every k tokens a draft begins, and training says at its places what the drafter says there."""
     model = deepcopy(model).double()
-    parts = drawn_parts(model).double()
+    layers = drawn_parallel(model).double()
     tokens = rows[:1, :-1]
     text = tokens[0].tolist()
-    found, places = guess(parts, model, tokens, k)
+    hidden = model.hidden(tokens)
+    guesses = parallel_guesses(layers, model, tokens, hidden, k)
     compared = 0
-    for start, probs in drafts_along(ParallelDrafter(parts, model), model.hidden(tokens), text, k):
+    for start, probs in drafts_along(ParallelDrafter(layers, model), hidden, text, k):
         for i, dist in enumerate(probs if start % k == 0 else probs[:1]):
-            at = places[i].tolist().index(start + i)
-            tiny.same(dist, Warp()(found[i][0, at]))
+            logits, positions = guesses[i]
+            tiny.same(dist, Warp()(logits[0, positions.tolist().index(start + i)]))
             compared += 1
-    assert compared == sum(map(len, places)) == len(text) + sum(n % k > 0 for n in range(len(text)))
+    assert (
+        compared
+        == sum(len(positions) for _, positions in guesses)
+        == len(text) + sum(n % k > 0 for n in range(len(text)))
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "make", "n", "k"),
     [
-        ("eagle", drawn_layer, 12, UNROLLED),
-        ("parallel", drawn_parts, 12, GUESSED),
-        ("parallel", drawn_parts, 3, 3),  # a text shorter than a draft
+        ("eagle", drawn_layer, 12, UNROLLED_STEPS),
+        ("parallel", drawn_parallel, 12, PARALLEL_TOKENS),
+        ("parallel", drawn_parallel, 3, 3),  # a text shorter than a draft
     ],
 )
 def test_each_guess_counts_where_it_is_one_of_a_whole_draft(model, rows, kind, make, n, k):
@@ -167,9 +172,9 @@ def test_each_guess_counts_where_it_is_one_of_a_whole_draft(model, rows, kind, m
     positions = [
         [
             apart(says(model, tokens[0, : i + 1].tolist()), logits)
-            for i, logits in zip(torch.arange(n)[places].tolist(), found[0], strict=True)
+            for i, logits in zip(torch.arange(n)[at].tolist(), guess[0], strict=True)
         ]
-        for found, places in zip(*guesses, strict=True)
+        for guess, at in guesses
     ]
     assert len(positions) == k and len(positions[-1]) == (n - k + 1 if kind == "eagle" else n // k)
     has_loss(kind, module, model, rows[:1, : n + 1], positions)
@@ -180,9 +185,9 @@ def test_layers_begin_as_an_early_exit(model, rows):
     exit = untrained_exit(model, 2)
     tokens = rows[:2]
     early = model.layers[:2](model.embed_tokens(tokens), model.view(tokens.shape[1], None))
-    found = make_feature_layer(model, 2)(tokens, torch.randn(2, tokens.shape[1], 16), model)
-    torch.testing.assert_close(found, exit(early))
-    logits = guess(make_parallel(model, 2), model, tokens, 3)[0][0]
+    states = make_feature_layer(model, 2)(tokens, torch.randn(2, tokens.shape[1], 16), model)
+    torch.testing.assert_close(states, exit(early))
+    logits, _ = parallel_guesses(make_parallel(model, 2), model, tokens, early, 3)[0]
     torch.testing.assert_close(logits, model.head(exit(early)))
 
 
@@ -191,14 +196,14 @@ def test_training_lowers_the_loss_and_leaves_the_target(model, rows, kind):
     """And two trainings of one seed end with the same weights."""
     recipe = replace(RECIPES[kind], steps=30)
     before = weights_hash(model)
-    told = []
-    ends = [train_heads(recipe, model, rows, 3, told.append) for _ in range(2)]
-    made = recipe.make(model, recipe.number(model))
+    reports = []
+    ends = [train_heads(recipe, model, rows, 3, reports.append) for _ in range(2)]
+    untrained = recipe.make(model, recipe.number(model))
     with torch.no_grad():
-        assert recipe.loss(ends[0], model, rows) < 0.9 * recipe.loss(made, model, rows)
+        assert recipe.loss(ends[0], model, rows) < 0.9 * recipe.loss(untrained, model, rows)
     assert all(torch.equal(a, b) for a, b in zip(ends[0].parameters(), ends[1].parameters(), strict=True))
     assert weights_hash(model) == before
-    assert [p.step for p in told] == [10, 20, 30] * 2
+    assert [p.step for p in reports] == [10, 20, 30] * 2
 
 
 @pytest.mark.parametrize("kind", RECIPES)
@@ -216,15 +221,15 @@ def test_all_is_made_where_the_target_is(model, rows, kind):
 def test_what_is_trained_is_moved_to_the_target(model, rows, kind, monkeypatch):
     """The module and each batch: the loss is handed nothing from elsewhere."""
     monkeypatch.setattr("minispec.train.heads.autocast", lambda device: nullcontext())
-    seen = []
+    devices = []
+    make = RECIPES[kind].make
     target = deepcopy(model).to("meta")
-    made = RECIPES[kind].make
 
     def guesses(head, target, tokens, hidden):
-        seen.append({tokens.device.type, *(weight.device.type for weight in head.parameters())})
+        devices.append({tokens.device.type, *(weight.device.type for weight in head.parameters())})
         raise KeyboardInterrupt  # meta tensors have no numbers to report
 
     with pytest.raises(KeyboardInterrupt):
-        recipe = replace(RECIPES[kind], make=lambda _, number: made(model, number), guesses=guesses)
+        recipe = replace(RECIPES[kind], make=lambda _, number: make(model, number), guesses=guesses)
         train_heads(recipe, target, rows, 0, print)
-    assert seen == [{"meta"}]
+    assert devices == [{"meta"}]

@@ -169,10 +169,10 @@ def test_the_author_draws_from_the_distribution():
 
 def test_the_opening_is_what_decides_the_first_word(stories):
     """opening_log_prob belongs to the first word alone: it is the share of stories that begin so."""
-    seen = {story.text.split()[0]: story.opening_log_prob for story in stories}
-    assert len(seen) > 1 and math.fsum(map(math.exp, seen.values())) == pytest.approx(1)
-    assert all(story.opening_log_prob == seen[story.text.split()[0]] for story in stories)
-    for word, log_prob in seen.items():
+    openings = {story.text.split()[0]: story.opening_log_prob for story in stories}
+    assert len(openings) > 1 and math.fsum(map(math.exp, openings.values())) == pytest.approx(1)
+    assert all(story.opening_log_prob == openings[story.text.split()[0]] for story in stories)
+    for word, log_prob in openings.items():
         share = sum(story.text.startswith(word) for story in stories) / len(stories)
         assert share == pytest.approx(math.exp(log_prob), abs=0.07)
 
@@ -235,9 +235,9 @@ def test_a_story_longer_than_the_context_never_comes(stories):
     )
     going = Counter({max(openings) + 3 * max(introduced): 1.0})
     dist = Counter()
-    for number in range(1, grammar.MOST_SCENES + 1):
+    for number in range(1, grammar.MAX_SCENES + 1):
         going = add(going, scene)
-        ends = by_word(grammar.WORDS["more"])["end"] if number < grammar.MOST_SCENES else 1
+        ends = by_word(grammar.WORDS["more"])["end"] if number < grammar.MAX_SCENES else 1
         dist.update({size: prob * ends for size, prob in going.items()})
         going = Counter({size: prob * (1 - ends) for size, prob in going.items()})
     dist = add(

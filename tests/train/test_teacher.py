@@ -11,9 +11,9 @@ from minispec.core.model import GPT
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
 from minispec.train import corpus, training
-from minispec.train.dataset import gather, kind_of
+from minispec.train.dataset import gather, stage_key
 from minispec.train.recipes import CurriculumStage
-from minispec.train.teacher import KEPT, Teacher, write_sequences
+from minispec.train.teacher import STORED_BYTES, Teacher, write_sequences
 
 RECIPE = tiny_recipe(
     distill_stages=(CurriculumStage(6, 3, 32),),
@@ -50,9 +50,9 @@ class Counted:
 def test_every_sequence_is_computed_once(model, sequences):
     teacher = Teacher(Counted(model))
     for rows in (sequences[[0, 1]], sequences[[1, 2]], sequences[[2, 0, 1]]):
-        found = teacher(rows)
-        assert not found.requires_grad
-        torch.testing.assert_close(found, model(rows).detach())
+        logits = teacher(rows)
+        assert not logits.requires_grad
+        torch.testing.assert_close(logits, model(rows).detach())
     assert teacher.model.read == [2, 1]
 
 
@@ -79,19 +79,19 @@ def test_the_target_goes_on_with_the_corpus(model, sequences):
 def test_a_sequence_may_be_one_longer_than_the_context(model):
     """Its last token is only predicted, and a distillation does not predict it."""
     long = torch.zeros(2, model.max_length + 1, dtype=torch.long)
-    found = write_sequences(model, long, [(2, 1.0), (1, 0.0)], seed=0)
-    assert found.shape == (3, model.max_length + 1)
-    assert torch.equal(found[:, -1], found[:, -2])
+    written = write_sequences(model, long, [(2, 1.0), (1, 0.0)], seed=0)
+    assert written.shape == (3, model.max_length + 1)
+    assert torch.equal(written[:, -1], written[:, -2])
 
 
 def test_logits_are_kept_only_where_they_are_read_again(model, monkeypatch):
     """A draft learns from the corpus and from what the target writes; how often it reads each is known."""
     monkeypatch.setattr(corpus, "VALIDATION_STORIES", 4)
     dataset = gather(RECIPE)
-    kind = kind_of(RECIPE.distill_stages[0])
+    kind = stage_key(RECIPE.distill_stages[0])
     count = len(dataset.sequences[kind]) + 5
-    for steps, kept in ((count // 3, 0), (count // 3 + 1, KEPT)):
+    for steps, stored_bytes in ((count // 3, 0), (count // 3 + 1, STORED_BYTES)):
         recipe = replace(RECIPE, distill_stages=(CurriculumStage(steps, 3, 32),))
         target = GPT(replace(recipe.target, vocab_size=dataset.tokenizer.vocab_size))
         teacher, data = training.prepare_distillation(recipe, target, dataset)
-        assert teacher.left == kept and len(data.sequences[kind]) == count
+        assert teacher.remaining_bytes == stored_bytes and len(data.sequences[kind]) == count

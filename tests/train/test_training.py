@@ -19,7 +19,7 @@ from minispec.core.model import GPT
 from minispec.io.checkpoint import weights_hash
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import corpus, training
-from minispec.train.dataset import batch, gather, kind_of
+from minispec.train.dataset import batch, gather, stage_key
 from minispec.train.evaluate import mean_loss
 from minispec.train.recipes import CURRICULA, CurriculumStage
 
@@ -42,7 +42,7 @@ from minispec.io.checkpoint import weights_hash
 from minispec.train.dataset import gather
 
 torch.set_num_threads(1)
-training.SAVE_EVERY, training.TELL_EVERY, corpus.VALIDATION_STORIES = 3, 1, 4
+training.SAVE_EVERY, training.REPORT_EVERY, corpus.VALIDATION_STORIES = 3, 1, 4
 folder = Path(sys.argv[1])
 rename = os.replace
 dataset = gather(RECIPE)
@@ -88,7 +88,7 @@ def quickly(dataset):
     """Saves often, reports every step, and gathers the dataset only once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "SAVE_EVERY", 3)
-        patch.setattr(training, "TELL_EVERY", 1)
+        patch.setattr(training, "REPORT_EVERY", 1)
         yield
 
 
@@ -98,14 +98,14 @@ class Stop(Exception):
 
 def run(folder, recipe, dataset, stop=None):
     """Trains; returns what is trained and the reports. `stop` is a (model, step) to break off at."""
-    seen = []
+    reports = []
 
     def report(progress):
-        seen.append(progress)
+        reports.append(progress)
         if (progress.model, progress.step) == stop:
             raise Stop
 
-    return training.train_pair(recipe, folder, report, dataset=dataset)[1], seen
+    return training.train_pair(recipe, folder, report, dataset=dataset)[1], reports
 
 
 def hashes(done):
@@ -157,9 +157,9 @@ def test_a_run_goes_on_from_its_last_state(dataset, whole, tmp_path, stop):
     """Broken off anywhere, a run takes up the step that it saved last, and ends with the same weights."""
     with pytest.raises(Stop):
         run(tmp_path, RECIPE, dataset, stop=stop)
-    resumed, seen = run(tmp_path, RECIPE, dataset)
+    resumed, reports = run(tmp_path, RECIPE, dataset)
     begun = {
-        name: next(p.step for p in seen if p.model == name and p.steps == STEPS[name]) for name in MODELS
+        name: next(p.step for p in reports if p.model == name and p.steps == STEPS[name]) for name in MODELS
     }
     name, step = stop
     saved = {done: STEPS[done] for done in MODELS[: MODELS.index(name)]}
@@ -188,9 +188,9 @@ def test_a_damaged_state_starts_over(dataset, whole, finished, damage):
         save_file({"model.norm.weight": torch.ones(2)}, path)
     elif damage != "folder":
         path.write_bytes(data[: len(data) // 2] if damage == "truncated" else damage)
-    again, seen = run(finished, RECIPE, dataset)
+    again, reports = run(finished, RECIPE, dataset)
     assert hashes(again) == hashes(whole[1])
-    assert [p.step for p in seen if p.model == "draft"] == [0, *range(8)]
+    assert [p.step for p in reports if p.model == "draft"] == [0, *range(8)]
 
 
 @pytest.mark.parametrize("changed", ["recipe", "text"])
@@ -199,8 +199,8 @@ def test_what_another_run_has_left_is_not_taken_up(dataset, finished, tmp_path, 
     corpus = replace(dataset.corpus, train=dataset.corpus.train[1:])
     other = replace(RECIPE, learning_rate=0.003), dataset
     other = other if changed == "recipe" else (RECIPE, replace(dataset, corpus=corpus))
-    mixed, seen = run(finished, *other)
-    assert [p.step for p in seen if math.isnan(p.loss)] == [0] * 4
+    mixed, reports = run(finished, *other)
+    assert [p.step for p in reports if math.isnan(p.loss)] == [0] * 4
     assert hashes(mixed) == hashes(run(tmp_path / "fresh", *other)[0])
 
 
@@ -226,9 +226,9 @@ def test_training_lowers_the_loss_and_brings_the_draft_to_the_target(dataset, tm
     """Losses fall from near log V by more than a nat; the divergence from the target falls, which stays."""
     stages = (CurriculumStage(60, 8, 48),)
     recipe = replace(RECIPE, target_stages=stages, draft_stages=stages, distill_stages=stages)
-    done, seen = run(tmp_path, recipe, dataset)
+    done, reports = run(tmp_path, recipe, dataset)
     for name in ("target", "draft-plain"):
-        losses = [p.validation for p in seen if p.model == name and p.validation is not None]
+        losses = [p.validation for p in reports if p.model == name and p.validation is not None]
         assert losses[0] == pytest.approx(math.log(300), abs=0.8)
         assert losses[-1] < losses[0] - 1
     tokens = dataset.held_out[0][:40, :48]
@@ -242,10 +242,10 @@ def test_reports_say_what_happened(dataset, whole):
 
     The models come in evaluation mode, without gradients, with honest counts.
     """
-    _, done, seen = whole
-    assert [p.model for p in seen] == ["target"] * 10 + ["draft-plain"] * 8 + ["draft"] * 9
+    _, done, reports = whole
+    assert [p.model for p in reports] == ["target"] * 10 + ["draft-plain"] * 8 + ["draft"] * 9
     for name in MODELS:
-        start, *each = [p for p in seen if p.model == name][-1 - STEPS[name] :]
+        start, *each = [p for p in reports if p.model == name][-1 - STEPS[name] :]
         assert [p.step for p in (start, *each)] == list(range(start.steps + 1))
         assert math.isnan(start.loss) and all(math.isfinite(p.loss) for p in each)
         assert [p.seconds for p in each] == sorted(p.seconds for p in each)
@@ -258,13 +258,13 @@ def test_reports_say_what_happened(dataset, whole):
 
 def test_distillation_starts_at_the_draft_and_measures_its_divergence(dataset, whole):
     """The first loss of `draft` is KL(target || draft), summed by hand over the first batch."""
-    _, done, seen = whole
+    _, done, reports = whole
     _, data = training.prepare_distillation(RECIPE, done["target"].model, dataset)
     stage = RECIPE.distill_stages[0]
-    rows = batch(data.sequences[kind_of(stage)], stage.rows, 0, RECIPE.seed)[:, :-1]
+    rows = batch(data.sequences[stage_key(stage)], stage.rows, 0, RECIPE.seed)[:, :-1]
     p, q = (done[name].model(rows).double().softmax(-1) for name in ("target", "draft-plain"))
     by_hand = float((p * (p.log() - q.log())).sum(-1).mean())
-    first = next(p for p in seen if p.model == "draft" and p.step == 1)
+    first = next(p for p in reports if p.model == "draft" and p.step == 1)
     assert first.loss == pytest.approx(by_hand, rel=0.02)
 
 

@@ -19,10 +19,11 @@ from minispec.evidence.theory.statistics import Cell
 
 PARTS = 8  # cells of a later token
 PAIRED = 4  # of each of a pair
-FARTHEST = 16  # pairs of tokens that are farther apart are left out
-BEFORE = 2  # a token's number is looked at by the id that stands 1, 2, … so many places before it
+MAX_DISTANCE = 16  # pairs of tokens that are farther apart are left out
+MAX_BACK = 2  # a token's number is looked at by the id that stands 1, 2, … so many places before it
 CLASSES = 4  # ids are told apart modulo this
-APART = (1, 2, 3, 4, 8, 16, 32, 64)  # how far apart the texts of a pair are, in the order of their seeds
+# How far apart the texts of a pair are, in the order of their seeds.
+DISTANCES = (1, 2, 3, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,15 @@ class Grouping:
     counts: Counter[Cell]  #: by cell, also those in which there is none
     exact: dict[Cell, float]  #: the probability of each
     units: int  #: how many texts, or pairs of texts, are independent also where the engine is wrong
-    where: Callable[[Cell], str]  #: says in words what a cell is
+    describe: Callable[[Cell], str]  #: says in words what a cell is
 
 
-def groupings(numbers: Tensor, before: Tensor) -> Iterator[Grouping]:
+def groupings(numbers: Tensor, previous_ids: Tensor) -> Iterator[Grouping]:
     """Yields all groupings of later tokens.
 
     Args:
         numbers: [N, n] float64, of each token of N texts.
-        before: [N, n + 1] int64, ids modulo `CLASSES`: the last two of the prompt, then those of the text.
+        previous_ids: [N, n + 1] int64, ids modulo `CLASSES`: the prompt's last two, then the text's.
     """
     texts, n = numbers.shape
     for i in range(n):
@@ -51,20 +52,20 @@ def groupings(numbers: Tensor, before: Tensor) -> Iterator[Grouping]:
         yield in_parts(f"pairs from token {first + 1}", pairs, PAIRED, texts)
     yield in_parts("all tokens", numbers.reshape(-1, 1), PARTS, texts)
     for i, j in combinations(range(n), 2):
-        if j - i <= FARTHEST:
+        if j - i <= MAX_DISTANCE:
             yield in_parts(f"tokens {i + 1} and {j + 1}", numbers[:, [i, j]], PAIRED, texts)
-    for back in range(1, BEFORE + 1):
+    for back in range(1, MAX_BACK + 1):
         for i in range(n):
-            yield after_ids(i, back, numbers[:, i], before[:, i + BEFORE - back])
-    for apart in APART:
-        yield from text_to_text(numbers, apart)
+            yield after_ids(i, back, numbers[:, i], previous_ids[:, i + MAX_BACK - back])
+    for distance in DISTANCES:
+        yield from text_to_text(numbers, distance)
 
 
-def left_out(n: int) -> tuple[str, ...]:
+def omitted_pairs(n: int) -> tuple[str, ...]:
     """Says which pairs of n tokens no grouping looks at."""
-    far = max(0, n - 1 - FARTHEST)
-    pairs = far * (far + 1) // 2
-    return (f"{pairs:,} pairs of tokens more than {FARTHEST} apart",) if pairs else ()
+    distant = max(0, n - 1 - MAX_DISTANCE)
+    pairs = distant * (distant + 1) // 2
+    return (f"{pairs:,} pairs of tokens more than {MAX_DISTANCE} apart",) if pairs else ()
 
 
 def in_parts(name: str, numbers: Tensor, parts: int, units: int) -> Grouping:
@@ -72,30 +73,30 @@ def in_parts(name: str, numbers: Tensor, parts: int, units: int) -> Grouping:
     sides = numbers.shape[1]
     cells = list(product(range(parts), repeat=sides))
 
-    def where(cell: Cell) -> str:
+    def describe(cell: Cell) -> str:
         ranges = " and ".join(interval(part, parts) for part in cell)
         return f"{name} at {ranges} of the target's distribution, laid out by falling probability"
 
     weights = torch.tensor([parts**i for i in reversed(range(sides))])
     counts = ((numbers * parts).long().clamp(max=parts - 1) @ weights).bincount(minlength=len(cells))
     counted = Counter(dict(zip(cells, counts.tolist(), strict=True)))
-    return Grouping(name, counted, dict.fromkeys(cells, 1 / len(cells)), units, where)
+    return Grouping(name, counted, dict.fromkeys(cells, 1 / len(cells)), units, describe)
 
 
-def after_ids(i: int, back: int, numbers: Tensor, before: Tensor) -> Grouping:
+def after_ids(i: int, back: int, numbers: Tensor, previous_ids: Tensor) -> Grouping:
     """Counts token i's numbers [N] by the ids modulo `CLASSES` of the tokens so many places before it [N].
 
     How often each of these ids comes is not tested here: a cell's probability is that of the number. With the
     counts of ids given, a cell's count is binomial with fewer trials than `check_sample` takes it to have,
     so its mean distance is smaller (Hoeffding 1956), and the false-alarm rate holds.
     """
-    counts = (before * PARTS + (numbers * PARTS).long().clamp(max=PARTS - 1)).bincount(
+    counts = (previous_ids * PARTS + (numbers * PARTS).long().clamp(max=PARTS - 1)).bincount(
         minlength=CLASSES * PARTS
     )
     sizes = counts.view(CLASSES, PARTS).sum(-1).tolist()
     cells = [(remainder, part) for remainder in range(CLASSES) if sizes[remainder] for part in range(PARTS)]
 
-    def where(cell: Cell) -> str:
+    def describe(cell: Cell) -> str:
         return (
             f"token {i + 1} at {interval(cell[1], PARTS)} of the target's distribution, where the id that "
             f"stands {back} before it is {cell[0]} modulo {CLASSES}"
@@ -107,23 +108,22 @@ def after_ids(i: int, back: int, numbers: Tensor, before: Tensor) -> Grouping:
         Counter({(remainder, part): table[remainder * PARTS + part] for remainder, part in cells}),
         {(remainder, part): sizes[remainder] / len(numbers) / PARTS for remainder, part in cells},
         len(numbers),
-        where,
+        describe,
     )
 
 
-def text_to_text(numbers: Tensor, apart: int) -> Iterator[Grouping]:
-    """Yields pairs of numbers [N, n] at the same place of two texts, so many apart: no text is in two pairs.
+def text_to_text(numbers: Tensor, distance: int) -> Iterator[Grouping]:
+    """Yields pairs of numbers [N, n] at the same place of two texts, so far apart; no text is in two pairs.
 
     There are two ways to pair them up. An engine that emits each text twice shows in one.
     """
-    for start in (0, apart):
-        blocks = (len(numbers) - start) // (2 * apart)
+    for start in (0, distance):
+        blocks = (len(numbers) - start) // (2 * distance)
         if blocks < 1:
             continue
-        paired = numbers[start : start + blocks * 2 * apart].view(blocks, 2, apart, -1)
-        pairs = paired.transpose(1, 2).reshape(blocks * apart, 2, -1)  # [pairs, 2, n]
-        name = f"texts {apart} apart, from {start + 1}"
-        yield in_parts(name, pairs.transpose(1, 2).reshape(-1, 2), PAIRED, blocks * apart)
+        paired = numbers[start : start + blocks * 2 * distance].view(blocks, 2, distance, -1)
+        name = f"texts {distance} apart, from {start + 1}"
+        yield in_parts(name, paired.movedim(1, -1).reshape(-1, 2), PAIRED, blocks * distance)
 
 
 def interval(part: int, parts: int) -> str:

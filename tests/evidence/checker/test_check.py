@@ -115,7 +115,7 @@ def test_one_number_for_all_shows_only_in_whole_texts():
     sure = report.counterexample.q[0][0]
     assert report.counterexample == Instance(((HALF,),) * 3, ((sure,),) * 2) and max(sure) == 1
     first = [one for one in report.failure.texts if one.text[0] == 0]
-    assert sum(one.found for one in first) == pytest.approx(sum(one.expected for one in first))
+    assert sum(one.actual for one in first) == pytest.approx(sum(one.expected for one in first))
     assert report.damage.high == pytest.approx(1 / 4)
     assert "should be" in str(report)  # so the report shows whole texts
 

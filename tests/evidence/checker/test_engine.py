@@ -69,7 +69,7 @@ def test_a_planted_bug_is_found_at_the_stated_power(name):
     assert not report.passed and report.failure.name == "beginnings"
     assert report.damage.low <= damage <= report.damage.high
     shown = report.counterexample
-    assert shown.prompt in BUGS[name].prompts and abs(shown.found - shown.expected) > 0.02
+    assert shown.prompt in BUGS[name].prompts and abs(shown.frequency - shown.expected) > 0.02
 
 
 @pytest.mark.parametrize("case", [ENDING, replace(PLAIN, warp=Warp(0.7, top_k=2))])
@@ -105,7 +105,7 @@ def test_what_goes_wrong_later_is_found_and_shown_in_later_tokens():
     assert report.tests[0].passed and report.tests[0].name == "beginnings"
     assert not report.passed and report.failure.name == "token 9", report
     assert report.counterexample.event.startswith("token 9 at 0.875 to 1 of the target's distribution")
-    assert report.counterexample.found < 0.05 and report.counterexample.prompt is None
+    assert report.counterexample.frequency < 0.05 and report.counterexample.prompt is None
 
 
 def test_at_temperature_0_one_other_token_is_enough():
@@ -138,7 +138,7 @@ def test_the_report_can_be_checked_by_hand():
     said = str(report).splitlines()
     assert said[:2] == [
         "failed: its texts are not distributed as the target's",
-        f"  after 7 it emits 0: probability 0.5, came in {shown.found:.4g}",
+        f"  after 7 it emits 0: probability 0.5, came in {shown.frequency:.4g}",
     ]
     assert "a right engine fails with probability 1e-06" in said[-1]
 
@@ -154,10 +154,10 @@ def test_the_shortest_beginning_is_shown():
     given = {"target": lambda ids: [0.4, 0.3, 0.2, 0.1], "tokens": 2}
     shown = check_engine(generate, prompts=[[7], [8]], **given).counterexample
     assert (shown.prompt, shown.tokens, shown.expected) == ((8,), (2,), pytest.approx(0.2))
-    assert shown.found == pytest.approx(0.4, abs=0.05) and shown.event == "after 8 it emits 2"
+    assert shown.frequency == pytest.approx(0.4, abs=0.05) and shown.event == "after 8 it emits 2"
     shown = check_engine(generate, prompts=[[8]], cells=3, **given).counterexample
     assert (shown.event, shown.expected) == ("after 8 its next token is none of 0 1", pytest.approx(0.3))
-    assert shown.found == pytest.approx(0.5, abs=0.05) and shown.tokens == ()
+    assert shown.frequency == pytest.approx(0.5, abs=0.05) and shown.tokens == ()
 
 
 def test_beginnings_are_the_likeliest():
@@ -255,7 +255,7 @@ def test_what_is_all_but_impossible_is_shown():
     report = check_engine(slips, lambda ids: target, prompts=[[7]], tokens=1, samples=256)
     assert not report.passed
     shown = report.counterexample
-    assert shown.expected < 1e-15 and shown.found == 1 / 256 and shown.tokens in ((2,), ())
+    assert shown.expected < 1e-15 and shown.frequency == 1 / 256 and shown.tokens in ((2,), ())
 
 
 def test_so_few_texts_that_nothing_can_fail_are_no_pass():

@@ -16,7 +16,6 @@ from minispec.drafters.chain import draw_tree
 from minispec.evidence.checker.instance import CHOICES, Instance
 from minispec.evidence.checker.instances import (
     fractions,
-    greedy_tree_instances,
     tree_instances,
 )
 from minispec.evidence.proof.enumeration import enumerate_branches
@@ -37,7 +36,7 @@ def test_the_rule_for_trees_passes(choice):
 
 
 def test_the_greedy_rule_for_trees_passes_at_temperature_0_only():
-    report = check_verifier(verify_tree_greedy, instances=greedy_tree_instances())
+    report = check_verifier(verify_tree_greedy, instances=tree_instances(certain=True))
     assert report.passed and report.method == "exact" and report.instances > 90
     assert check_verifier(verify_tree_greedy, instances=TREES[:20]).counterexample.p[0] != (SURE,)
 

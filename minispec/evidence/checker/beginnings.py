@@ -20,6 +20,11 @@ class Beginning(NamedTuple):
     prompt: int
     text: Text
 
+    @property
+    def parent(self) -> "Beginning | None":
+        """Returns the beginning without the last token; None if there is no token."""
+        return Beginning(self.prompt, self.text[:-1]) if self.text else None
+
 
 class NextToken:
     """A target that is asked for the next token's distribution, and what is needed of it."""
@@ -64,8 +69,8 @@ class NextToken:
             ValueError: if there is no such id.
         """
         if beginning not in self._intervals:
-            *before, token = beginning.text
-            probs = self.distribution(Beginning(beginning.prompt, tuple(before)))
+            token = beginning.text[-1]
+            probs = self.distribution(Beginning(beginning.prompt, beginning.text[:-1]))
             if not 0 <= token < len(probs):
                 raise ValueError(f"the engine returned the id {token}; the ids are 0 to {len(probs) - 1}")
             earlier = (probs > probs[token]) | (probs == probs[token]) & (torch.arange(len(probs)) < token)
@@ -84,10 +89,6 @@ class Beginnings:
         """Returns the longest beginning that a text has."""
         beginnings = (Beginning(prompt, text[:n]) for n in range(len(text), -1, -1))
         return next(beginning for beginning in beginnings if beginning in self.likely)
-
-    def continuations(self, beginning: Beginning) -> list[int]:
-        """Returns the tokens that go on from a beginning to a longer one."""
-        return [text[-1] for prompt, text in self.likely if text and (prompt, text[:-1]) == beginning]
 
 
 def grow(target: NextToken, tokens: int, ends: frozenset[int], cells: int) -> Beginnings:

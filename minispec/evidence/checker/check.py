@@ -113,19 +113,10 @@ def check_verifier(
         notes = report.notes
         if rule.greedy:
             notes += ("it needs temperature 0, and was tried at temperature 0 only",)
-        if takes_trees(rule):
+        tree_drafts = tree_instances("with replacement")[0].drafts()
+        if checker.call_error(tree_drafts, torch.arange(1)) is None:
             notes += ("it takes trees of candidates too, and was tried on chains only",)
     return replace(report, notes=notes)
-
-
-def takes_trees(rule: Verifier) -> bool:
-    """Whether a rule gives a verdict on the smallest tree of candidates."""
-    drafts = tree_instances("with replacement")[0].drafts()
-    try:
-        decide(rule, drafts, torch.arange(1), SeededRng(0))
-    except (Broken, Refused, NotScripted, ImportError):
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -237,7 +228,7 @@ class Checker:
         too_large = [result for result in results if result.left_out == BRANCHES]
         chosen = [result.instance for result in too_large[:SAMPLED_INSTANCES]]
         others = [result for result in results if result.left_out != BRANCHES]
-        sampled = self.sample(chosen, self.samples, one_by_one=False)
+        sampled = self.sample(chosen, one_by_one=False)
         return [*others, *sampled, *too_large[SAMPLED_INSTANCES:]]
 
     def sample_all(self, one_by_one: bool) -> list[InstanceResult]:
@@ -245,11 +236,12 @@ class Checker:
         small = self.small_instances(SAMPLED_DRAFTS)
         most = SINGLY_INSTANCES if one_by_one else SAMPLED_INSTANCES
         chosen = small[:: max(1, -(-len(small) // most))]
-        return self.sample(chosen, max(1, self.samples // SINGLY) if one_by_one else self.samples, one_by_one)
+        return self.sample(chosen, one_by_one)
 
-    def sample(self, chosen: Sequence[Instance], count: int, one_by_one: bool) -> list[InstanceResult]:
+    def sample(self, chosen: Sequence[Instance], one_by_one: bool) -> list[InstanceResult]:
         """Samples instances, each with its share of the false alarm."""
         share = FALSE_ALARM / max(1, len(chosen))
+        count = max(1, self.samples // SINGLY) if one_by_one else self.samples
         return [
             compare_samples(self.rule, instance, count, share, self.seed + 2 * number, one_by_one)
             for number, instance in enumerate(chosen)

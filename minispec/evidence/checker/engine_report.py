@@ -59,7 +59,9 @@ class EngineReport:
     def reason(self) -> str | None:
         """What is wrong, in plain words; None if nothing is."""
         event = self.counterexample
-        return event and f"{event.event}: probability {event.expected:.4g}, came in {event.frequency:.4g}"
+        if event is None:
+            return None
+        return f"{event.event}: probability {event.expected:.4g}, came in {event.frequency:.4g}"
 
     @property
     def damage(self) -> RuleDamage | None:
@@ -136,7 +138,8 @@ def beginning_counterexample(
         worst = max(exact, key=lambda beginning: abs(counted[beginning] / total - exact[beginning]))
     prompt, tokens = (" ".join(map(str, ids)) for ids in (prompts[worst.prompt], worst.text))
     event = f"after {prompt} it emits {tokens}"
-    if following := beginnings.continuations(worst) if len(worst.text) < depth else []:
+    following = [longer.text[-1] for longer in beginnings.likely if longer.parent == worst]
+    if following and len(worst.text) < depth:
         event = (
             f"after {f'{prompt} {tokens}'.strip()} its next token is none of {' '.join(map(str, following))}"
         )

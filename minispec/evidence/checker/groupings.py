@@ -7,11 +7,13 @@ that was used again in pairs of tokens, a wrong context in the numbers after dif
 not independent in pairs of texts.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,16 +73,26 @@ def omitted_pairs(n: int) -> tuple[str, ...]:
 def in_parts(name: str, numbers: Tensor, parts: int, units: int) -> Grouping:
     """Counts in which of `parts` equal parts of [0, 1) numbers lie, singly [M, 1] or in pairs [M, 2]."""
     sides = numbers.shape[1]
-    cells = list(product(range(parts), repeat=sides))
 
     def describe(cell: Cell) -> str:
         ranges = " and ".join(interval(part, parts) for part in cell)
         return f"{name} at {ranges} of the target's distribution, laid out by falling probability"
 
-    weights = torch.tensor([parts**i for i in reversed(range(sides))])
-    counts = ((numbers * parts).long().clamp(max=parts - 1) @ weights).bincount(minlength=len(cells))
-    counted = Counter(dict(zip(cells, counts.tolist(), strict=True)))
-    return Grouping(name, counted, dict.fromkeys(cells, 1 / len(cells)), units, describe)
+    counts = count_cells(part_numbers(numbers, parts), [parts] * sides)
+    exact = dict.fromkeys(counts, 1 / parts**sides)
+    return Grouping(name, counts, exact, units, describe)
+
+
+def part_numbers(numbers: Tensor, parts: int) -> Tensor:
+    """Says which of `parts` equal parts of [0, 1) each number lies in: int64 of the same shape."""
+    return (numbers * parts).long().clamp(max=parts - 1)
+
+
+def count_cells(columns: Tensor, sizes: Sequence[int]) -> Counter[Cell]:
+    """Counts the rows of columns [M, C], where column c holds numbers below `sizes[c]`."""
+    rows = np.ravel_multi_index(tuple(columns.T.numpy()), sizes)
+    cells = product(*map(range, sizes))
+    return Counter(dict(zip(cells, np.bincount(rows, minlength=math.prod(sizes)).tolist(), strict=True)))
 
 
 def after_ids(i: int, back: int, numbers: Tensor, previous_ids: Tensor) -> Grouping:
@@ -90,11 +102,10 @@ def after_ids(i: int, back: int, numbers: Tensor, previous_ids: Tensor) -> Group
     counts of ids given, a cell's count is binomial with fewer trials than `check_sample` takes it to have,
     so its mean distance is smaller (Hoeffding 1956), and the false-alarm rate holds.
     """
-    counts = (previous_ids * PARTS + (numbers * PARTS).long().clamp(max=PARTS - 1)).bincount(
-        minlength=CLASSES * PARTS
-    )
-    sizes = counts.view(CLASSES, PARTS).sum(-1).tolist()
-    cells = [(remainder, part) for remainder in range(CLASSES) if sizes[remainder] for part in range(PARTS)]
+    columns = torch.stack([previous_ids, part_numbers(numbers, PARTS)], 1)
+    table = count_cells(columns, [CLASSES, PARTS])
+    sizes = previous_ids.bincount(minlength=CLASSES).tolist()
+    counts = Counter({cell: count for cell, count in table.items() if sizes[cell[0]]})
 
     def describe(cell: Cell) -> str:
         return (
@@ -102,14 +113,8 @@ def after_ids(i: int, back: int, numbers: Tensor, previous_ids: Tensor) -> Group
             f"stands {back} before it is {cell[0]} modulo {CLASSES}"
         )
 
-    table = counts.tolist()
-    return Grouping(
-        f"token {i + 1} by the id {back} before",
-        Counter({(remainder, part): table[remainder * PARTS + part] for remainder, part in cells}),
-        {(remainder, part): sizes[remainder] / len(numbers) / PARTS for remainder, part in cells},
-        len(numbers),
-        describe,
-    )
+    exact = {cell: sizes[cell[0]] / len(numbers) / PARTS for cell in counts}
+    return Grouping(f"token {i + 1} by the id {back} before", counts, exact, len(numbers), describe)
 
 
 def text_to_text(numbers: Tensor, distance: int) -> Iterator[Grouping]:

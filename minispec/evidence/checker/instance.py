@@ -5,9 +5,10 @@ after every prefix, and the draft's. What is drafted is a tree of candidates; a 
 branch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -142,7 +143,7 @@ class Instance:
     def continue_texts(self, new_weights: Callable[[int, int], Tensor]) -> Tensor:
         """Lets the target go on with texts until they are as long as those of `distribution`: [N] float64.
 
-        new_weights: (length of the row, i) -> the probabilities of texts that end with i + 1 tokens, [V^(i+1)].
+        new_weights: (length of the row, i) -> probabilities of texts that end with i + 1 tokens, [V^(i+1)].
         """
         parts = []
         for n in self.lengths:
@@ -153,14 +154,10 @@ class Instance:
             parts.append(texts)
         return torch.cat(parts)
 
-    def text(self, number: int) -> tuple[int, ...]:
-        """Returns the text whose probability stands at this place of `distribution`."""
+    def texts(self) -> Iterator[tuple[int, ...]]:
+        """Yields the texts in the order in which `distribution` has their probabilities."""
         for n in self.lengths:
-            tokens = self.tree_depth(n) + 1
-            if number < self.vocab_size**tokens:
-                return tuple(number // self.vocab_size**i % self.vocab_size for i in reversed(range(tokens)))
-            number -= self.vocab_size**tokens
-        raise IndexError("there are not so many texts")
+            yield from product(range(self.vocab_size), repeat=self.tree_depth(n) + 1)
 
     def drafts(self) -> PossibleDrafts:
         """Returns every draft that has a probability above 0, ready for a rule; the sum of these is 1."""

@@ -168,9 +168,8 @@ def failed_call(instance: Instance, stopped: Exception) -> InstanceResult:
 
 def add_reason(result: InstanceResult, expected: Tensor, actual: Tensor, tolerance: float) -> InstanceResult:
     """Adds what is wrong with the probabilities of texts [N], in the order of `Instance.distribution`."""
-    possible = ((expected > 0) | (actual > 0)).nonzero()[:, 0]
-    columns = zip(possible.tolist(), expected[possible].tolist(), actual[possible].tolist(), strict=True)
-    texts = tuple(TextProbability(result.instance.text(number), *both) for number, *both in columns)
+    columns = zip(result.instance.texts(), expected.tolist(), actual.tolist(), strict=True)
+    texts = tuple(TextProbability(*row) for row in columns if row[1] > 0 or row[2] > 0)
     impossible = [text.text for text in texts if text.expected == 0 and text.actual > tolerance]
     reason = "what it emits is not distributed as the target's text"
     if impossible:

@@ -30,7 +30,7 @@ from minispec.evidence.checker.engine import check_engine
 from minispec.evidence.checker.engine_report import EngineReport
 from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import fractions, standard_instances, tree_instances
-from minispec.evidence.checker.report import Report, about_instance
+from minispec.evidence.checker.report import Report, describe_instance
 from minispec.io.files import read_json, write_json
 from peers import engines, kernels, rules
 
@@ -194,7 +194,7 @@ def judge(sampler: Sampler, folder: Path) -> dict[str, Any]:
     if worst.passed:
         return row | {"lossless": True}
     case = worst.counterexample
-    lines = about_instance(case) if isinstance(case, Instance) else ()
+    lines = describe_instance(case) if isinstance(case, Instance) else ()
     row["instance"] = "; ".join([*(line.strip() for line in lines), str(worst.reason)])
     return row | ({"lossless": False, "damage": worst.damage.largest} if worst.damage else {})
 

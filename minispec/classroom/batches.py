@@ -20,7 +20,7 @@ from minispec.core.verify import Verifier
 from minispec.evidence.checker.calls import Broken, CheckedRng, Refused, decide
 from minispec.evidence.checker.check import SAMPLED_INSTANCES, SAMPLES
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
-from minispec.evidence.checker.trials import TooMany, enumerate_rule, same
+from minispec.evidence.checker.trials import TooMany, enumerate_rule, same_leaves
 from minispec.evidence.proof.enumeration import EnumeratingRng, NotScripted
 
 SECONDS = 5.0  # of sampling, where a rule draws from a generator of its own
@@ -57,7 +57,7 @@ def follows_scripts(rule: Verifier, instances: Sequence[Instance]) -> bool:
     for instance in instances:
         drafts = instance.drafts()
         try:
-            if not same(enumerate_rule(rule, drafts), enumerate_rule(rule, drafts, backwards=True)):
+            if not same_leaves(enumerate_rule(rule, drafts), enumerate_rule(rule, drafts, reverse=True)):
                 return False
         except (Broken, Refused, TooMany):
             continue

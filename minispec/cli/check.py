@@ -22,7 +22,6 @@ from minispec.evidence.checker.instance import CHOICES, Instance
 from minispec.evidence.checker.instances import (
     Table,
     greedy_instances,
-    greedy_tree_instances,
     tree_instances,
 )
 from minispec.evidence.checker.report import Report
@@ -80,8 +79,7 @@ def check_named(
     rule = rule_named(name)
     instances: Sequence[Instance] | None = None  # what `check_verifier` chooses
     if trees:
-        make = greedy_tree_instances if greedy or rule.greedy else tree_instances
-        instances = make(*candidates)
+        instances = tree_instances(*candidates, certain=greedy or rule.greedy)
     elif greedy:
         instances = greedy_instances()
     report = check_verifier(rule, instances=instances, **settings)

@@ -16,7 +16,7 @@ from tiny import CountingRng
 from minispec import Draft, SeededRng, Verdict, Warp, verify_coupled, verify_greedy, verify_rejection
 from minispec.core.verify import residual
 from minispec.evidence.checker.instances import Instance
-from minispec.evidence.checker.trials import compare_exactly, enumerate_rule, same
+from minispec.evidence.checker.trials import compare_exactly, enumerate_rule, same_leaves
 
 EXACT = 1e-10
 RARE = 10**9  # a weight next to which 1 is nearly nothing
@@ -71,7 +71,7 @@ def test_the_distribution_is_exactly_the_targets(rule, instance, most_rows):
     """Whatever p, q, K, the lengths of rows, and how many rows share a batch: each decides as if alone."""
     assert compare_exactly(rule, instance, most_rows, EXACT).reason is None
     drafts = instance.drafts()
-    assert same(enumerate_rule(rule, drafts, 1), enumerate_rule(rule, drafts, most_rows))
+    assert same_leaves(enumerate_rule(rule, drafts, 1), enumerate_rule(rule, drafts, most_rows))
     assert float(drafts.weights.sum()) == pytest.approx(1, abs=1e-12)
     assert float(instance.distribution().sum()) == pytest.approx(1, abs=1e-12)
 

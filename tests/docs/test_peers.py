@@ -135,7 +135,7 @@ def test_transformers_by_hand(rule, p, q, first):
     """An argmax that is tested as a draw, with p/q; a candidate that is kept with 1 − w at least."""
     pytest.importorskip("transformers", reason="needs the extra `peers`")
     report = check_verifier(rule(), instances=[one_token(p, q)], tolerance=1e-6)
-    emitted = [sum(one.emitted for one in report.failure.texts if one.text[0] == token) for token in (0, 1)]
+    emitted = [sum(one.actual for one in report.failure.texts if one.text[0] == token) for token in (0, 1)]
     assert emitted == pytest.approx(first, abs=1e-6)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from minispec.core.records import Draft
 from minispec.evidence.checker.instance import Instance, PossibleDrafts, possible_drafts
-from minispec.evidence.checker.instances import dice
+from minispec.evidence.checker.instances import hashed_integers
 from minispec.io.files import read_json
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "positions.json"
@@ -42,7 +42,7 @@ def positions(seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def dice_tensor(shape: torch.Size, sides: int, seed: int) -> Tensor:
     """Returns numbers from 0 to sides − 1 of a shape [...]."""
-    return torch.tensor(dice(shape.numel(), sides, seed)).view(shape)
+    return torch.tensor(hashed_integers(shape.numel(), sides, seed)).view(shape)
 
 
 def normalised(weights: Tensor) -> Tensor:

@@ -22,18 +22,21 @@ def verdict_of(emitted: Tensor, draft: Draft, placeholder: int = -1) -> Verdict:
     Raises:
         ValueError: if a row emits nothing, goes on after padding, or keeps what was not drafted.
     """
-    real = emitted != placeholder
-    accepted = real.sum(-1) - 1
-    if bool((real != (torch.arange(emitted.shape[1]) <= accepted[:, None])).any() or (accepted < 0).any()):
+    is_token = emitted != placeholder
+    accepted = is_token.sum(-1) - 1
+    if bool(
+        (is_token != (torch.arange(emitted.shape[1]) <= accepted[:, None])).any() or (accepted < 0).any()
+    ):
         raise ValueError("each row must emit ids, at least one, and only then padding")
-    sees = Tree.after(draft.lengths, parents_of(draft)).mask  # [B, K+1, K+1]: a token's ancestors, and itself
-    depths = sees.sum(-1) - 1  # [B, K+1]
-    emitted_there = emitted.gather(1, (depths[:, 1:] - 1).clamp(max=emitted.shape[1] - 1))  # [B, K]
-    agrees = F.pad((draft.tokens == emitted_there) & draft.mask, (1, 0), value=True)
-    is_last = ~(sees & ~agrees[:, None]).any(-1) & (depths == accepted[:, None])
-    if not bool(is_last.any(-1).all()):
-        row = int(is_last.any(-1).long().argmin())
+    # [B, K+1, K+1]: a token's ancestors, and itself.
+    ancestors = Tree.after(draft.lengths, parents_of(draft)).mask
+    depths = ancestors.sum(-1) - 1  # [B, K+1]
+    tokens_at_depth = emitted.gather(1, (depths[:, 1:] - 1).clamp(max=emitted.shape[1] - 1))  # [B, K]
+    matches = F.pad((draft.tokens == tokens_at_depth) & draft.mask, (1, 0), value=True)
+    ends = ~(ancestors & ~matches[:, None]).any(-1) & (depths == accepted[:, None])
+    if not bool(ends.any(-1).all()):
+        row = int(ends.any(-1).long().argmin())
         raise ValueError(f"{emitted[row, : accepted[row]].tolist()} is kept, and was not drafted")
     rows = torch.arange(len(emitted))
-    path = None if draft.parents is None else sees[rows, is_last.long().argmax(-1), 1:]
+    path = None if draft.parents is None else ancestors[rows, ends.long().argmax(-1), 1:]
     return Verdict(accepted, emitted[rows, accepted], path)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 Text = tuple[int, ...]
 
-SUM = 1e-3  # a distribution may miss a sum of 1 by this, as float16 does; it is rescaled
-NOTHING = 1e-15  # what sums of probabilities leave by rounding
+SUM_TOLERANCE = 1e-3  # a distribution may miss a sum of 1 by this, as float16 does; it is rescaled
+ROUNDING = 1e-15  # what sums of probabilities leave by rounding
 
 
 class Beginning(NamedTuple):
@@ -19,6 +19,11 @@ class Beginning(NamedTuple):
 
     prompt: int
     text: Text
+
+    @property
+    def parent(self) -> "Beginning | None":
+        """Returns the beginning without the last token; None if there is no token."""
+        return Beginning(self.prompt, self.text[:-1]) if self.text else None
 
 
 class NextToken:
@@ -48,7 +53,7 @@ class NextToken:
             total = float(probs.sum())
         except (TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"the target must return probabilities, not {returned!r}") from error
-        if probs.dim() != 1 or not bool((probs >= 0).all()) or abs(total - 1) > SUM:
+        if probs.dim() != 1 or not bool((probs >= 0).all()) or abs(total - 1) > SUM_TOLERANCE:
             raise ValueError(
                 f"the target must return probabilities [V] that sum to 1; after {ids} their shape is "
                 f"{list(probs.shape)}, their sum {total:.4g}"
@@ -64,8 +69,8 @@ class NextToken:
             ValueError: if there is no such id.
         """
         if beginning not in self._intervals:
-            *before, token = beginning.text
-            probs = self.distribution(Beginning(beginning.prompt, tuple(before)))
+            token = beginning.text[-1]
+            probs = self.distribution(Beginning(beginning.prompt, beginning.text[:-1]))
             if not 0 <= token < len(probs):
                 raise ValueError(f"the engine returned the id {token}; the ids are 0 to {len(probs) - 1}")
             earlier = (probs > probs[token]) | (probs == probs[token]) & (torch.arange(len(probs)) < token)
@@ -85,12 +90,8 @@ class Beginnings:
         beginnings = (Beginning(prompt, text[:n]) for n in range(len(text), -1, -1))
         return next(beginning for beginning in beginnings if beginning in self.likely)
 
-    def longer(self, beginning: Beginning) -> list[int]:
-        """Returns the tokens that go on from a beginning to a longer one."""
-        return [text[-1] for prompt, text in self.likely if text and (prompt, text[:-1]) == beginning]
 
-
-def grow(after: NextToken, tokens: int, ends: frozenset[int], cells: int) -> Beginnings:
+def grow(target: NextToken, tokens: int, ends: frozenset[int], cells: int) -> Beginnings:
     """Finds so many of the likeliest beginnings (`cells`), each of so many `tokens` at most, likeliest first.
 
     Each prompt is as likely as the others; `ends` are ids that end a text.
@@ -98,21 +99,22 @@ def grow(after: NextToken, tokens: int, ends: frozenset[int], cells: int) -> Beg
     Raises:
         ValueError: if there are too few cells to tell anything apart.
     """
-    share = 1 / len(after.prompts)
-    if cells < 2 * len(after.prompts):
-        raise ValueError(f"{len(after.prompts)} prompts need at least twice as many cells, not {cells}")
-    waiting = [(-share, Beginning(prompt, ())) for prompt in range(len(after.prompts))]
+    share = 1 / len(target.prompts)
+    if cells < 2 * len(target.prompts):
+        raise ValueError(f"{len(target.prompts)} prompts need at least twice as many cells, not {cells}")
+    queue = [(-share, Beginning(prompt, ())) for prompt in range(len(target.prompts))]
     likely: dict[Beginning, float] = {}
     exact: dict[Beginning, float] = {}
-    while waiting and len(likely) < cells:
-        negative, best = heappop(waiting)
-        likely[best] = exact[best] = -negative
-        if best.text:
-            exact[Beginning(best.prompt, best.text[:-1])] += negative
-        if len(best.text) < tokens and not ends.intersection(best.text):
-            dist = after.distribution(best)
+    while queue and len(likely) < cells:
+        negative_probability, beginning = heappop(queue)
+        likely[beginning] = exact[beginning] = -negative_probability
+        if beginning.text:
+            exact[Beginning(beginning.prompt, beginning.text[:-1])] += negative_probability
+        if len(beginning.text) < tokens and not ends.intersection(beginning.text):
+            dist = target.distribution(beginning)
             probs, ids = (part.tolist() for part in dist.topk(min(cells, len(dist))))
-            for prob, token in zip(probs, ids, strict=True):
-                if prob > 0:
-                    heappush(waiting, (negative * prob, Beginning(best.prompt, (*best.text, token))))
-    return Beginnings(likely, {beginning: prob for beginning, prob in exact.items() if prob > NOTHING})
+            for probability, token in zip(probs, ids, strict=True):
+                if probability > 0:
+                    longer = Beginning(beginning.prompt, (*beginning.text, token))
+                    heappush(queue, (negative_probability * probability, longer))
+    return Beginnings(likely, {beginning: prob for beginning, prob in exact.items() if prob > ROUNDING})

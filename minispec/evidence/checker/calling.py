@@ -11,11 +11,11 @@ from urllib.request import Request, urlopen
 from minispec.evidence.checker.beginnings import Text
 from minispec.evidence.checker.guard import Stopped, called
 
-LONGEST = 200  # characters of what is shown of a wrong value
+MAX_CHARACTERS = 200  # characters of what is shown of a wrong value
 Generate = Callable[[Sequence[int], int, int], Sequence[int]]  # (prompt ids, n, seed) -> n ids
 
 
-def text_of(
+def request_text(
     generate: Generate,
     prompt: Sequence[int],
     n: int,
@@ -30,7 +30,7 @@ def text_of(
             comes back twice, or takes longer than `limit` seconds.
     """
     try:
-        text = called(ids_of, generate, list(prompt), n, seed, limit=limit)
+        text = called(call_engine, generate, list(prompt), n, seed, limit=limit)
     except Stopped as stopped:
         raise ValueError(f"the engine gave no text with seed {seed}: {stopped}") from stopped
     if len(text) > n or (len(text) < n and not ends.intersection(text)):
@@ -38,17 +38,17 @@ def text_of(
     return text
 
 
-def ids_of(generate: Generate, prompt: list[int], n: int, seed: int) -> Text:
+def call_engine(generate: Generate, prompt: list[int], n: int, seed: int) -> Text:
     """Calls an engine; a ValueError says if it returns no list of ids."""
     returned: Any = generate(prompt, n, seed)
     if isinstance(returned, str | bytes | AbstractSet | Mapping) or not isinstance(returned, Iterable):
-        raise ValueError(f"the engine must return a list of ids, not {shown(returned)}")
+        raise ValueError(f"the engine must return a list of ids, not {short_repr(returned)}")
     # It may be a generator that never ends.
-    listed = list(returned if isinstance(returned, Sized) else islice(returned, n + 1))
-    return tuple(id_in(token, listed) for token in listed)
+    ids = list(returned if isinstance(returned, Sized) else islice(returned, n + 1))
+    return tuple(token_id(token, ids) for token in ids)
 
 
-def id_in(token: Any, listed: list[Any]) -> int:
+def token_id(token: Any, ids: list[Any]) -> int:
     """Returns a token id as an int.
 
     Raises:
@@ -59,13 +59,13 @@ def id_in(token: Any, listed: list[Any]) -> int:
             raise TypeError
         return index(token)
     except (TypeError, ValueError, RuntimeError):
-        problem = f"{shown(token)} in {shown(listed)} is none"
-        raise ValueError(f"the engine must return a list of ids, which are integers; {problem}") from None
+        detail = f"{short_repr(token)} in {short_repr(ids)} is none"
+        raise ValueError(f"the engine must return a list of ids, which are integers; {detail}") from None
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Writes a value in one line that is not long."""
-    return " ".join(repr(value).split())[:LONGEST]
+    return " ".join(repr(value).split())[:MAX_CHARACTERS]
 
 
 def in_batches(
@@ -82,10 +82,10 @@ def in_batches(
     waiting: dict[tuple[int, ...], list[Sequence[int]]] = {}
 
     def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
-        remaining = waiting.setdefault((*prompt, n), [])
-        if not remaining:
-            remaining.extend(draw(prompt, n, seed, rows))
-        return remaining.pop()
+        texts = waiting.setdefault((*prompt, n), [])
+        if not texts:
+            texts.extend(draw(prompt, n, seed, rows))
+        return texts.pop()
 
     return generate
 
@@ -108,14 +108,14 @@ def completions_engine(url: str, model: str, *, timeout: float = 60.0, **body: A
     """
 
     def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
-        request_body = {"model": model, "prompt": list(prompt), "max_tokens": n, "seed": seed}
-        request_body |= {"return_token_ids": True, "temperature": 1.0, "top_p": 1.0, "top_k": -1} | body
-        content = {"Content-Type": "application/json"}
-        request = Request(f"{url.rstrip('/')}/completions", json.dumps(request_body).encode(), content)
-        with urlopen(request, timeout=timeout) as answer:
-            ids = json.load(answer)["choices"][0].get("token_ids")
-        if ids is None:
+        fields = {"model": model, "prompt": list(prompt), "max_tokens": n, "seed": seed}
+        fields |= {"return_token_ids": True, "temperature": 1.0, "top_p": 1.0, "top_k": -1} | body
+        headers = {"Content-Type": "application/json"}
+        request = Request(f"{url.rstrip('/')}/completions", json.dumps(fields).encode(), headers)
+        with urlopen(request, timeout=timeout) as response:
+            token_ids = json.load(response)["choices"][0].get("token_ids")
+        if token_ids is None:
             raise ValueError(f"{url} returns no token_ids; its server must support return_token_ids")
-        return ids
+        return token_ids
 
     return generate

@@ -67,10 +67,10 @@ class CheckedRng(Lender):
         """Picks: probs [B, V] -> [B] ids (see `Rng`)."""
         place, live = self._place(probs.shape[:-1], place)
         flat = probs.reshape(-1, probs.shape[-1])
-        needed = flat[live]
-        if not bool(((needed >= 0) & needed.isfinite()).all()):
+        active = flat[live]
+        if not bool(((active >= 0) & active.isfinite()).all()):
             raise Broken("it drew from a distribution with negative or infinite entries, or with NaN")
-        if not bool((needed.sum(-1) > 0).all()):
+        if not bool((active.sum(-1) > 0).all()):
             raise Broken("it drew from a distribution that is 0 everywhere")
         flat = flat.where(flat >= NEGLIGIBLE * flat.sum(-1, keepdim=True), 0)
         return self._rng.categorical(flat, place).long().reshape(probs.shape[:-1])
@@ -88,8 +88,8 @@ class CheckedRng(Lender):
         if place is not None and place.live is not None:
             live = live & place.live.bool()
         live = live.reshape(-1)
-        row_of_call = rows if len(rows) > 1 else rows * len(live)
-        plan = replace(RoundPlan.unlimited(len(live), live.device), prompt_ids=row_of_call)
+        row_ids = rows if len(rows) > 1 else rows * len(live)
+        plan = replace(RoundPlan.unlimited(len(live), live.device), prompt_ids=row_ids)
         return Place(plan, live=live), live
 
 
@@ -145,9 +145,9 @@ def check_verdict(verdict: object, draft: Draft, vocab_size: int) -> None:
             raise Broken(f"it returned {name} as {str(values.dtype).removeprefix('torch.')}, not as integers")
     accepted = verdict.accepted.cpu()
     lengths = draft.lengths
-    out_of_range = (accepted < 0) | (accepted > lengths)
-    if bool(out_of_range.any()):
-        row = int(out_of_range.long().argmax())
+    beyond = (accepted < 0) | (accepted > lengths)
+    if bool(beyond.any()):
+        row = int(beyond.long().argmax())
         raise Broken(f"it accepted {int(accepted[row])} of {int(lengths[row])} drafted tokens")
     check_path(verdict, draft)
     outside = verdict.token[(verdict.token < 0) | (verdict.token >= vocab_size)]
@@ -165,11 +165,11 @@ def check_path(verdict: Verdict, draft: Draft) -> None:
         raise Broken(f"it returned a path of shape {list(verdict.path.shape)}, {verdict.path.dtype}")
     path = verdict.path.cpu()
     last = verdict.last.cpu()
-    sees = Tree.after(draft.lengths, parents_of(draft)).mask  # [B, K+1, K+1]
-    expected = sees[torch.arange(len(last)), last, 1:]  # [B, K], the path to the last token
-    invalid = (path != expected).any(-1) | (path.sum(-1) != verdict.accepted.cpu()) | (last > draft.lengths)
-    if bool(invalid.any()):
-        row = int(invalid.long().argmax())
+    ancestors = Tree.after(draft.lengths, parents_of(draft)).mask  # [B, K+1, K+1]
+    expected = ancestors[torch.arange(len(last)), last, 1:]  # [B, K], the path to the last token
+    wrong = (path != expected).any(-1) | (path.sum(-1) != verdict.accepted.cpu()) | (last > draft.lengths)
+    if bool(wrong.any()):
+        row = int(wrong.long().argmax())
         raise Broken(
             f"it says it kept {int(verdict.accepted[row])} tokens, and the path {verdict.kept()[row]}"
         )

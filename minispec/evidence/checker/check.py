@@ -30,7 +30,7 @@ from minispec.evidence.checker.instances import (
     standard_instances,
     tree_instances,
 )
-from minispec.evidence.checker.report import FALSE_ALARM, Report, diagnosed
+from minispec.evidence.checker.report import FALSE_ALARM, Report, worst_failure
 from minispec.evidence.checker.trials import (
     BRANCHES,
     MAX_ROWS,
@@ -38,7 +38,7 @@ from minispec.evidence.checker.trials import (
     InstanceResult,
     compare_exactly,
     compare_samples,
-    repeats_itself,
+    confirm_repeatable,
 )
 from minispec.evidence.proof.enumeration import NotScripted
 
@@ -113,19 +113,10 @@ def check_verifier(
         notes = report.notes
         if verifier.greedy:
             notes += ("it needs temperature 0, and was tried at temperature 0 only",)
-        if takes_trees(verifier):
+        tree_drafts = tree_instances("with replacement")[0].drafts()
+        if checker.call_error(tree_drafts, torch.arange(1)) is None:
             notes += ("it takes trees of candidates too, and was tried on chains only",)
     return replace(report, notes=notes)
-
-
-def takes_trees(verifier: Verifier) -> bool:
-    """Whether a rule gives a verdict on the smallest tree of candidates."""
-    drafts = tree_instances("with replacement")[0].drafts()
-    try:
-        decide(verifier, drafts, torch.arange(1), SeededRng(0))
-    except (Broken, Refused, NotScripted, ImportError):
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -143,28 +134,28 @@ class Checker:
         """Enumerates if the rule can be enumerated, in batches or row by row; samples if not."""
         refusal = self.refuses_batches()
         if refusal is None:
-            results, stopped = self.enumerate_all(self.family, MAX_ROWS)
-            if stopped is None:
-                return self.with_rows_alone(self.report(self.with_samples(results), "exact", why=BRANCHES))
-            notes = [f"in a batch it follows no script: {stopped}"]
+            results, reason = self.enumerate_all(self.family, MAX_ROWS)
+            if reason is None:
+                return self.with_single_rows(self.report(self.with_samples(results), "exact", why=BRANCHES))
+            notes = [f"in a batch it follows no script: {reason}"]
         else:
             notes = [f"it takes one row at a time: {refusal}"]
-        small = self.with_drafts(SMALL)
-        results, stopped = self.enumerate_all(small, 1)
-        if stopped is not None:
-            notes.append(f"alone it follows no script: {stopped}")
+        family = self.small_instances(SMALL)
+        results, reason = self.enumerate_all(family, 1)
+        if reason is not None:
+            notes.append(f"alone it follows no script: {reason}")
             # What it did that no rule may do holds however it draws; its distribution was luck.
             broken = [result for result in results if result.reason and result.distance is None]
             sampled = self.sample_all(refusal is not None)
-            reason = "it is sampled, on some instances only"
-            return self.report([*broken, *sampled], "sampled", *notes, why=reason)
-        notes.append(f"row by row {len(small)} small instances were enumerated")
-        reason = f"row by row, those with more than {SMALL} drafts take too long"
+            why = "it is sampled, on some instances only"
+            return self.report([*broken, *sampled], "sampled", *notes, why=why)
+        notes.append(f"row by row {len(family)} small instances were enumerated")
+        why = f"row by row, those with more than {SMALL} drafts take too long"
         if refusal is not None:
-            return self.report(results, "exact", *notes, why=reason)
+            return self.report(results, "exact", *notes, why=why)
         sampled = self.sample_all(one_by_one=False)
         notes.append(f"{len(sampled)} were sampled in batches")
-        return self.with_rows_alone(self.report([*results, *sampled], "exact", *notes, why=reason))
+        return self.with_single_rows(self.report([*results, *sampled], "exact", *notes, why=why))
 
     def report(
         self,
@@ -175,20 +166,20 @@ class Checker:
     ) -> Report:
         """Sorts results by size, and adds what was not tried at all; `why` says why it was not."""
         tried = {id(result.instance) for result in results}
-        untested = [
+        rest = [
             InstanceResult(instance, left_out=why) for instance in self.family if id(instance) not in tried
         ]
-        results = sorted([*results, *untested], key=lambda result: result.instance.size)
+        results = sorted([*results, *rest], key=lambda result: result.instance.size)
         checked = tuple(result for result in results if result.left_out is None)
         omitted = tuple(result for result in results if result.left_out is not None)
         return Report(checked, method, notes, omitted)
 
-    def with_drafts(self, most: int) -> list[Instance]:
+    def small_instances(self, max_drafts: int) -> list[Instance]:
         """Returns the instances with at most so many drafts."""
         return [
             instance
             for instance in self.family
-            if instance.vocab_size**instance.k <= most or not self.is_small
+            if instance.vocab_size**instance.k <= max_drafts or not self.is_small
         ]
 
     def refuses_batches(self) -> str | None:
@@ -200,14 +191,14 @@ class Checker:
             rows = torch.arange(len(drafts))
             if len(drafts) == 1 or not self.is_small and len(drafts) > SAMPLED_DRAFTS:
                 continue
-            refusal = self.complaint(drafts, rows)
+            refusal = self.call_error(drafts, rows)
             if refusal is None:
                 return None
-            if not any(self.complaint(drafts, row) for row in rows.split(1)):
+            if not any(self.call_error(drafts, row) for row in rows.split(1)):
                 return refusal
         return None
 
-    def complaint(self, drafts: PossibleDrafts, rows: Tensor) -> str | None:
+    def call_error(self, drafts: PossibleDrafts, rows: Tensor) -> str | None:
         """Says what goes wrong when the rule is called on some rows [B], whatever comes out."""
         try:
             decide(self.verifier, drafts, rows, SeededRng(0))
@@ -216,48 +207,47 @@ class Checker:
         return None
 
     def enumerate_all(
-        self, family: Sequence[Instance], most_rows: int
+        self, family: Sequence[Instance], max_rows: int
     ) -> tuple[list[InstanceResult], str | None]:
         """Enumerates all instances, or until the rule leaves its script; says why it stopped, if it did."""
         results: list[InstanceResult] = []
         confirmed = False
         for instance in family:
             try:
-                result = compare_exactly(self.verifier, instance, most_rows, self.tolerance)
+                result = compare_exactly(self.verifier, instance, max_rows, self.tolerance)
                 if result.texts and not confirmed:  # a wrong distribution, or luck that looked like one
-                    repeats_itself(self.verifier, instance, most_rows)
+                    confirm_repeatable(self.verifier, instance, max_rows)
                     confirmed = True
                 results.append(result)
-            except NotScripted as stopped:
-                return results, str(stopped)
+            except NotScripted as error:
+                return results, str(error)
         return results, None
 
     def with_samples(self, results: Sequence[InstanceResult]) -> list[InstanceResult]:
         """Samples some instances of those with too many branches to enumerate."""
         too_large = [result for result in results if result.left_out == BRANCHES]
         chosen = [result.instance for result in too_large[:SAMPLED_INSTANCES]]
-        exact_results = [result for result in results if result.left_out != BRANCHES]
-        sampled = self.sampled(chosen, self.samples, one_by_one=False)
-        return [*exact_results, *sampled, *too_large[SAMPLED_INSTANCES:]]
+        others = [result for result in results if result.left_out != BRANCHES]
+        sampled = self.sample(chosen, one_by_one=False)
+        return [*others, *sampled, *too_large[SAMPLED_INSTANCES:]]
 
     def sample_all(self, one_by_one: bool) -> list[InstanceResult]:
         """Samples instances that are spread over the family."""
-        small = self.with_drafts(SAMPLED_DRAFTS)
+        small = self.small_instances(SAMPLED_DRAFTS)
         most = SINGLY_INSTANCES if one_by_one else SAMPLED_INSTANCES
         chosen = small[:: max(1, -(-len(small) // most))]
-        return self.sampled(
-            chosen, max(1, self.samples // SINGLY) if one_by_one else self.samples, one_by_one
-        )
+        return self.sample(chosen, one_by_one)
 
-    def sampled(self, chosen: Sequence[Instance], count: int, one_by_one: bool) -> list[InstanceResult]:
+    def sample(self, chosen: Sequence[Instance], one_by_one: bool) -> list[InstanceResult]:
         """Samples instances, each with its share of the false alarm."""
         share = FALSE_ALARM / max(1, len(chosen))
+        count = max(1, self.samples // SINGLY) if one_by_one else self.samples
         return [
             compare_samples(self.verifier, instance, count, share, self.seed + 2 * number, one_by_one)
             for number, instance in enumerate(chosen)
         ]
 
-    def with_rows_alone(self, report: Report) -> Report:
+    def with_single_rows(self, report: Report) -> Report:
         """Adds whether each row alone is right.
 
         That is tried where the rule is most wrong, of the instances that are small enough to be tried row by
@@ -268,7 +258,7 @@ class Checker:
             for result in report.results
             if result.instance.vocab_size**result.instance.k <= SAMPLED_DRAFTS
         ]
-        worst = diagnosed(small)
+        worst = worst_failure(small)
         if worst is None or not self.is_small:
             return report
         try:

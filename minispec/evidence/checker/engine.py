@@ -29,16 +29,16 @@ import torch
 
 from minispec.core.batch import Eos, end_ids
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, NextToken, grow
-from minispec.evidence.checker.calling import Generate, text_of
+from minispec.evidence.checker.calling import Generate, request_text
 from minispec.evidence.checker.engine_report import (
-    AGAIN,
     BEGINNINGS,
+    REPEATED,
     Counterexample,
     EngineReport,
-    beginning_that_differs,
-    number_that_differs,
+    beginning_counterexample,
+    grouping_counterexample,
 )
-from minispec.evidence.checker.groupings import CLASSES, groupings, left_out
+from minispec.evidence.checker.groupings import CLASSES, groupings, omitted_pairs
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, deviation
 
 FIRST = 256  # texts at the first look
@@ -91,116 +91,123 @@ def check_engine(
         raise ValueError(f"tokens and samples are 1 or more, alarm 0 to 1; not {tokens}, {samples}, {alarm}")
     if not 0 <= seed < TOP_SEED - samples:
         raise ValueError(f"seed must be 0 to {TOP_SEED - samples - 1}, not {seed}")
-    after = NextToken(target, prompts)
-    ends = end_ids(eos, len(after.distribution(Beginning(0, ()))))
-    drawn = Drawn(generate, limit, after, grow(after, tokens, ends, cells), tokens, ends, seed)
+    next_token = NextToken(target, prompts)
+    ends = end_ids(eos, len(next_token.distribution(Beginning(0, ()))))
+    sample = EngineSample(
+        generate, limit, next_token, grow(next_token, tokens, ends, cells), tokens, ends, seed
+    )
     sizes = [*(FIRST << i for i in range(samples.bit_length()) if FIRST << i < samples), samples]
     for size in sizes:
-        drawn.draw(size)
-        tests, counterexamples = zip(*drawn.tests(alarm / len(sizes)), strict=True)
-        failed = next(
-            (show() for test, show in zip(tests, counterexamples, strict=True) if not test.passed), None
+        sample.draw(size)
+        tests, explanations = zip(*sample.tests(alarm / len(sizes)), strict=True)
+        counterexample = next(
+            (explain() for test, explain in zip(tests, explanations, strict=True) if not test.passed), None
         )
-        report = EngineReport(tests, size, tokens, len(prompts), alarm, failed, left_out(tokens))
+        report = EngineReport(tests, size, tokens, len(prompts), alarm, counterexample, omitted_pairs(tokens))
         if report.damage is not None and report.damage.low > 0:
             break
     return report
 
 
 @dataclass
-class Drawn:
+class EngineSample:
     """The texts that an engine has returned so far."""
 
     generate: Generate
     limit: float | None
-    after: NextToken
-    tree: Beginnings
+    target: NextToken
+    beginnings: Beginnings
     tokens: int
     ends: frozenset[int]
     seed: int
     #: How many texts are in each cell of the beginnings; an impossible one has its own.
-    firsts: Counter[Cell] = field(default_factory=Counter)
+    beginning_counts: Counter[Cell] = field(default_factory=Counter)
     numbers: list[list[float]] = field(default_factory=list)  #: per text n numbers, one for each token
     #: Per text n + 1 ids modulo `CLASSES` (`groupings`).
-    before: list[list[int]] = field(default_factory=list)
+    previous_ids: list[list[int]] = field(default_factory=list)
     texts: set[Beginning] = field(default_factory=set)  #: all whole texts so far, each once
-    repeated: int = 0  #: how many texts had come before
-    expected: float = 0.0  #: how many should have
+    repeats: int = 0  #: how many texts had come before
+    expected_repeats: float = 0.0  #: how many should have
 
     def __post_init__(self) -> None:
         # From the other end of the seeds: an engine that seeds like this one has other numbers.
         self._rng = torch.Generator().manual_seed(TOP_SEED - self.seed)
-        self._mass = [0.0] * len(self.after.prompts)  # probability of the known texts, by prompt
+        self._text_probability = [0.0] * len(self.target.prompts)  # probability of the known texts, by prompt
 
     def draw(self, size: int) -> None:
         """Draws texts until there are `size`."""
         for seed in range(self.seed + len(self.numbers), self.seed + size):
-            prompt = int(torch.randint(len(self.after.prompts), (), generator=self._rng))
+            prompt = int(torch.randint(len(self.target.prompts), (), generator=self._rng))
             numbers = torch.rand(self.tokens, generator=self._rng, dtype=torch.float64).tolist()
-            prompt_ids = self.after.prompts[prompt]
-            text = text_of(self.generate, prompt_ids, self.tokens, seed, self.ends, self.limit)
-            cell = self.tree.cell(prompt, text)
+            prompt_ids = self.target.prompts[prompt]
+            text = request_text(self.generate, prompt_ids, self.tokens, seed, self.ends, self.limit)
+            cell = self.beginnings.cell(prompt, text)
             probability = 1.0
             for i in range(len(text)):
                 low = 0.0
                 width = 0.0  # nothing can follow the end
                 if not self.ends.intersection(text[:i]):
-                    low, width = self.after.interval(Beginning(prompt, text[: i + 1]))
+                    low, width = self.target.interval(Beginning(prompt, text[: i + 1]))
                 probability *= width
                 if not width:
                     cell = Beginning(prompt, text[: i + 1])
                     break
                 numbers[i] = low + width * numbers[i]
-            self.firsts[cell] += 1
+            self.beginning_counts[cell] += 1
             self.numbers.append(numbers)
             ids = ((0, 0, *prompt_ids)[-2:] + text + (0,) * self.tokens)[: self.tokens + 1]
-            self.before.append([token % CLASSES for token in ids])
-            self.remember(Beginning(prompt, text), probability)
+            self.previous_ids.append([token % CLASSES for token in ids])
+            self.count_repeat(Beginning(prompt, text), probability)
 
-    def remember(self, text: Beginning, probability: float) -> None:
+    def count_repeat(self, text: Beginning, probability: float) -> None:
         """Counts whether a text has come before, and with what probability one would have."""
-        self.expected += self._mass[text.prompt]
+        self.expected_repeats += self._text_probability[text.prompt]
         if text in self.texts:
-            self.repeated += 1
+            self.repeats += 1
             return
         self.texts.add(text)
-        self._mass[text.prompt] += probability
+        self._text_probability[text.prompt] += probability
 
     def tests(self, alarm: float) -> Iterator[tuple[Sampled, Callable[[], Counterexample]]]:
         """Yields all tests of one look, half of `alarm` for the beginnings, and what shows why one fails."""
         half = alarm / 2
-        test = check_sample(BEGINNINGS, self.firsts, self.tree.exact, half)
-        yield test, partial(beginning_that_differs, self.firsts, self.tree, self.after.prompts, half)
+        test = check_sample(BEGINNINGS, self.beginning_counts, self.beginnings.exact, half)
+        yield (
+            test,
+            partial(
+                beginning_counterexample, self.beginning_counts, self.beginnings, self.target.prompts, half
+            ),
+        )
         numbers = torch.tensor(self.numbers, dtype=torch.float64)  # [N, n]
-        later = list(groupings(numbers, torch.tensor(self.before)))
-        share = half / (len(later) + 1)
-        for grouping in later:
+        groups = list(groupings(numbers, torch.tensor(self.previous_ids)))
+        share = half / (len(groups) + 1)
+        for grouping in groups:
             test = check_sample(grouping.name, grouping.counts, grouping.exact, share)
             # The tokens of a text are independent if the engine is right; if not, only texts are.
             detects = test.threshold + deviation(MISS, grouping.units)
             yield (
                 replace(test, samples=grouping.units, detects=detects),
-                partial(number_that_differs, grouping),
+                partial(grouping_counterexample, grouping),
             )
-        rates = (self.expected / len(numbers), self.repeated / len(numbers))
-        yield self.repeats(share), partial(Counterexample, "a text comes that has come before", *rates)
+        shares = (self.expected_repeats / len(numbers), self.repeats / len(numbers))
+        yield self.repeats_test(share), partial(Counterexample, "a text comes that has come before", *shares)
 
-    def repeats(self, alarm: float) -> Sampled:
+    def repeats_test(self, alarm: float) -> Sampled:
         """Tests whether more texts come again than should.
 
         Whether a text has come before is a coin of known probability, given all texts before it. So the
         number of repeats less the sum of these probabilities is a martingale, and it exceeds N·t with
         probability exp(−2N·t²) at most (Azuma 1967, with the constant of McDiarmid 1989).
         """
-        texts = len(self.numbers)
-        threshold = deviation(alarm, texts)
+        samples = len(self.numbers)
+        threshold = deviation(alarm, samples)
         return Sampled(
-            AGAIN,
-            texts,
+            REPEATED,
+            samples,
             cells=1,
-            distance=max(0.0, self.repeated - self.expected) / texts,
+            distance=max(0.0, self.repeats - self.expected_repeats) / samples,
             threshold=threshold,
             false_alarm=alarm,
-            detects=threshold + deviation(MISS, texts),
+            detects=threshold + deviation(MISS, samples),
             measure="share beyond the expected one",
         )

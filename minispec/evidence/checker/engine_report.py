@@ -7,12 +7,12 @@ from typing import Any
 
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, Text
 from minispec.evidence.checker.groupings import Grouping
-from minispec.evidence.checker.report import RuleDamage, columns
+from minispec.evidence.checker.report import RuleDamage, align_columns
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, margin
 
 BEGINNINGS = "beginnings"  # the name of a test
-AGAIN = "repeated texts"  # and of another
-SHOWN = 3  # tests in the text
+REPEATED = "repeated texts"  # and of another
+MAX_TESTS = 3  # tests in the text
 COLUMNS = ("test", "cells", "distance", "fails at", "detects")
 
 
@@ -22,7 +22,7 @@ class Counterexample:
 
     event: str  #: in words
     expected: float  #: its probability
-    observed: float  #: how often it came
+    frequency: float  #: its share of the texts
     prompt: Text | None = None  #: that the text follows; None if it may be any
     tokens: Text = ()  #: that the text begins with; empty if they may be any
 
@@ -58,10 +58,10 @@ class EngineReport:
     @property
     def reason(self) -> str | None:
         """What is wrong, in plain words; None if nothing is."""
-        case = self.counterexample
-        if case is None:
+        event = self.counterexample
+        if event is None:
             return None
-        return f"{case.event}: probability {case.expected:.4g}, came in {case.observed:.4g}"
+        return f"{event.event}: probability {event.expected:.4g}, came in {event.frequency:.4g}"
 
     @property
     def damage(self) -> RuleDamage | None:
@@ -100,52 +100,55 @@ class EngineReport:
                 f"damage: {test.measure} {test.distance:.2g} of {test.name} as drawn, in truth "
                 f"{damage.low:.2g} to {damage.high:.2g}",
             ]
-        nearest = sorted(self.tests, key=lambda test: test.threshold - test.distance)[:SHOWN]
+        nearest = sorted(self.tests, key=lambda near: near.threshold - near.distance)[:MAX_TESTS]
         rows = [
-            (test.name, str(test.cells), *(f"{x:.4f}" for x in (test.distance, test.threshold, test.detects)))
-            for test in nearest
+            (near.name, str(near.cells), *(f"{x:.4f}" for x in (near.distance, near.threshold, near.detects)))
+            for near in nearest
         ]
         text += [
             f"{self.samples:,} texts of {self.tokens} tokens, prompts: {self.prompts}; of "
             f"{len(self.tests)} tests those nearest to failing:",
-            *(f"  {line}" for line in columns(COLUMNS, rows)),
+            *(f"  {line}" for line in align_columns(COLUMNS, rows)),
             f"a right engine fails with probability {self.alarm:.1g} at most; one that is off by "
             f"`detects` in a test passes with probability {MISS:.1g} at most",
-            *(f"left out: {reason}" for reason in self.left_out),
+            *(f"left out: {what}" for what in self.left_out),
         ]
         return "\n  ".join(text)
 
 
-def beginning_that_differs(
-    counts: Mapping[Cell, int], tree: Beginnings, prompts: Sequence[Text], alarm: float
+def beginning_counterexample(
+    counts: Mapping[Cell, int], beginnings: Beginnings, prompts: Sequence[Text], alarm: float
 ) -> Counterexample:
     """Returns an impossible beginning, or else the shortest one that shows that the test is right to fail.
 
     Shortest: the test, with its `alarm`, fails too if it looks at no token after this one.
     """
     depth = 0
-    exact = Counter[Any](tree.exact)
+    exact = Counter[Any](beginnings.exact)
     counted = Counter[Any](counts)
-    impossible = [beginning for beginning in counts if beginning not in tree.exact]
+    impossible = [beginning for beginning in counts if beginning not in beginnings.exact]
     worst = min(impossible, key=lambda beginning: len(beginning.text), default=None)
     if worst is None:
-        for depth in range(1, 1 + max(len(beginning.text) for beginning in tree.likely)):
-            exact = cut(tree.exact, depth)
-            counted = cut(counts, depth)
+        for depth in range(1, 1 + max(len(beginning.text) for beginning in beginnings.likely)):
+            exact = truncate(beginnings.exact, depth)
+            counted = truncate(counts, depth)
             if not check_sample(BEGINNINGS, counted, exact, alarm).passed:
                 break
         total = sum(counted.values())
         worst = max(exact, key=lambda beginning: abs(counted[beginning] / total - exact[beginning]))
     prompt, tokens = (" ".join(map(str, ids)) for ids in (prompts[worst.prompt], worst.text))
     event = f"after {prompt} it emits {tokens}"
-    if longer := tree.longer(worst) if len(worst.text) < depth else []:
-        event = f"after {f'{prompt} {tokens}'.strip()} its next token is none of {' '.join(map(str, longer))}"
+    following = [longer.text[-1] for longer in beginnings.likely if longer.parent == worst]
+    if following and len(worst.text) < depth:
+        event = (
+            f"after {f'{prompt} {tokens}'.strip()} its next token is none of {' '.join(map(str, following))}"
+        )
     texts = sum(count for beginning, count in counted.items() if beginning.prompt == worst.prompt)
     expected = exact[worst] * len(prompts)
     return Counterexample(event, expected, counted[worst] / texts, prompts[worst.prompt], worst.text)
 
 
-def cut(table: Mapping[Beginning, Any], depth: int) -> Counter[Any]:
+def truncate(table: Mapping[Beginning, Any], depth: int) -> Counter[Any]:
     """Adds up what begins alike, if no token after the first `depth` is looked at."""
     sums: Counter[Any] = Counter()
     for (prompt, text), value in table.items():
@@ -153,9 +156,9 @@ def cut(table: Mapping[Beginning, Any], depth: int) -> Counter[Any]:
     return sums
 
 
-def number_that_differs(grouping: Grouping) -> Counterexample:
+def grouping_counterexample(grouping: Grouping) -> Counterexample:
     """Returns the cell of later tokens that is farthest off."""
     total = sum(grouping.counts.values())
     exact = grouping.exact
     worst = max(exact, key=lambda cell: abs(grouping.counts[cell] / total - exact[cell]))
-    return Counterexample(grouping.where(worst), exact[worst], grouping.counts[worst] / total)
+    return Counterexample(grouping.describe(worst), exact[worst], grouping.counts[worst] / total)

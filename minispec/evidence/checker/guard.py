@@ -17,8 +17,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-GRACE = 1.0  # seconds in which the copy of a process that has forked may come back
-STEP = 0.01  # seconds that are left to a limit which ran out meanwhile
+COPY_SECONDS = 1.0  # seconds in which the copy of a process that has forked may come back
+MIN_SECONDS = 0.01  # seconds that are left to a limit which ran out meanwhile
 
 
 class Stopped(Exception):
@@ -33,7 +33,7 @@ class Forks:
     """How often this process has forked, and the pipes in which a copy says that it came back."""
 
     count = 0
-    made: tuple[int, int] = (-1, -1)  #: the latest pipe: where to read from, and where to write to
+    pipe: tuple[int, int] = (-1, -1)  #: the latest pipe: where to read from, and where to write to
     latest: int | None = None  #: where to read what the latest copy says
     origin: int | None = None  #: in a copy: where to write what the process that was copied reads
 
@@ -54,8 +54,8 @@ def called(function: Callable[..., T], *arguments: object, limit: float | None =
     try:
         with time_limit(limit):
             return function(*arguments)
-    except SystemExit as ended:
-        raise Stopped(f"it called sys.exit({'' if ended.code is None else repr(ended.code)})") from None
+    except SystemExit as error:
+        raise Stopped(f"it called sys.exit({'' if error.code is None else repr(error.code)})") from None
     except OutOfTime:
         raise Stopped(f"it had not come back after {limit:g} seconds") from None
     finally:
@@ -72,17 +72,17 @@ def watch_forks() -> None:
     def before() -> None:
         if Forks.latest is not None:
             os.close(Forks.latest)
-        Forks.made = os.pipe()
+        Forks.pipe = os.pipe()
 
     def in_parent() -> None:
         Forks.count += 1
-        Forks.latest = Forks.made[0]
-        os.close(Forks.made[1])
+        Forks.latest = Forks.pipe[0]
+        os.close(Forks.pipe[1])
 
     def in_copy() -> None:
         Forks.latest = None
-        Forks.origin = Forks.made[1]
-        os.close(Forks.made[0])
+        Forks.origin = Forks.pipe[1]
+        os.close(Forks.pipe[0])
 
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_copy)
@@ -99,7 +99,7 @@ def copy_came_back() -> bool:
     """Waits until the latest copy comes back or ends; one that works on for a second may live."""
     if Forks.latest is None:
         return False
-    readable, _, _ = select.select([Forks.latest], [], [], GRACE)
+    readable, _, _ = select.select([Forks.latest], [], [], COPY_SECONDS)
     return bool(readable) and os.read(Forks.latest, 4) != b""  # nothing: it has ended
 
 
@@ -123,11 +123,11 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 
     previous = signal.signal(signal.SIGALRM, stop)
     started = time.monotonic()
-    outer, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    outer_seconds, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         # A limit around this one goes on; if it ran out meanwhile, it ends as soon as it can.
-        remaining = max(outer - (time.monotonic() - started), STEP) if outer else 0.0
+        remaining = max(outer_seconds - (time.monotonic() - started), MIN_SECONDS) if outer_seconds else 0.0
         signal.signal(signal.SIGALRM, previous)
         signal.setitimer(signal.ITIMER_REAL, remaining)

@@ -1,13 +1,14 @@
 """What a rule is tried on: the target's distributions, the draft's, and every draft that there can be.
 
-An acceptance rule never sees a model, only numbers. So an instance is a handful of distributions: those of
-the target after every prefix, and those of the draft. What is drafted is a tree of candidates; a chain is the
-tree with one branch.
+An acceptance rule never sees a model, only numbers. So an instance is a handful of distributions: the target's
+after every prefix, and the draft's. What is drafted is a tree of candidates; a chain is the tree with one
+branch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -82,7 +83,7 @@ class Instance:
         if len(self.p) != depth + 1:
             raise ValueError(f"{depth} draft tables need {depth + 1} of the target, not {len(self.p)}")
         tree = torch.tensor([self.parents], dtype=torch.long)
-        if not are_parents(tree) or self.deep(self.k) != depth:
+        if not are_parents(tree) or self.tree_depth(self.k) != depth:
             raise ValueError(f"{PARENTS_ORDER}; and the tree must be {depth} deep")
         if len(set(self.lengths)) < len(self.lengths) or not all(0 <= n <= self.k for n in self.lengths):
             raise ValueError(f"lengths must be different numbers from 0 to {self.k}, not {self.lengths}")
@@ -123,11 +124,11 @@ class Instance:
         lengths = 0 if self.lengths == (self.k,) else len(self.lengths)
         return (self.k, self.vocab_size, lengths, len(set(dists)), len(of_p), len(dists), denominator)
 
-    def deep(self, n: int) -> int:
+    def tree_depth(self, n: int) -> int:
         """How deep the first n tokens of the tree are."""
         return self.depths[n]  # they come level by level
 
-    def target(self, position: int) -> Tensor:
+    def target_distributions(self, position: int) -> Tensor:
         """Returns the target's distribution of a token after every prefix: [V^position, V] float64."""
         return self._after_prefixes(self.p[position], position)
 
@@ -136,34 +137,31 @@ class Instance:
 
         All lengths are equally likely, so the sum over all N texts of all lengths is 1: [N] float64.
         """
-        first = self.target(0)[0] / len(self.lengths)
-        return self.completed(lambda length, position: torch.zeros(()) if position else first)
+        first = self.target_distributions(0)[0] / len(self.lengths)
+        return self.continue_texts(lambda length, position: torch.zeros(()) if position else first)
 
-    def completed(self, ending: Callable[[int, int], Tensor]) -> Tensor:
+    def continue_texts(self, new_weights: Callable[[int, int], Tensor]) -> Tensor:
         """Lets the target go on with texts until they are as long as those of `distribution`: [N] float64.
 
-        ending: (length of the row, i) -> how probable each text is that has i + 1 tokens then, [V^(i+1)].
+        new_weights: (length of the row, i) -> probabilities of texts that end with i + 1 tokens, [V^(i+1)].
         """
         parts = []
         for n in self.lengths:
             texts = torch.zeros(1, dtype=torch.float64)
-            for position in range(self.deep(n) + 1):
-                texts = (texts[:, None] * self.target(position)).flatten() + ending(n, position)
+            for position in range(self.tree_depth(n) + 1):
+                texts = (texts[:, None] * self.target_distributions(position)).flatten()
+                texts = texts + new_weights(n, position)
             parts.append(texts)
         return torch.cat(parts)
 
-    def text(self, number: int) -> tuple[int, ...]:
-        """Returns the text whose probability stands at this place of `distribution`."""
+    def texts(self) -> Iterator[tuple[int, ...]]:
+        """Yields the texts in the order in which `distribution` has their probabilities."""
         for n in self.lengths:
-            tokens = self.deep(n) + 1
-            if number < self.vocab_size**tokens:
-                return tuple(number // self.vocab_size**i % self.vocab_size for i in reversed(range(tokens)))
-            number -= self.vocab_size**tokens
-        raise IndexError("there are not so many texts")
+            yield from product(range(self.vocab_size), repeat=self.tree_depth(n) + 1)
 
     def drafts(self) -> PossibleDrafts:
         """Returns every draft that has a probability above 0, ready for a rule; the sum of these is 1."""
-        p = [self.target(position) for position in range(len(self.p))]
+        p = [self.target_distributions(position) for position in range(len(self.p))]
         q = [self._after_prefixes(table, position) for position, table in enumerate(self.q)]
         drafts = possible_drafts(p, q, self.parents, self.choice, self.lengths)
         return replace(drafts, weights=drafts.weights / drafts.weights.sum())

@@ -62,13 +62,13 @@ def standard_instances() -> tuple[Instance, ...]:
     """
     halves = [fractions(1, 0), fractions(0, 1), fractions(1, 1)]
     thirds = [fractions(1, 2), fractions(2, 1)]
-    of_three = [(1, 0, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 1, 1), (1, 2, 0), (2, 0, 1)]
+    three_ids = [(1, 0, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 1, 1), (1, 2, 0), (2, 0, 1)]
     family = [Instance(((p,),), ()) for p in (*halves, *thirds, fractions(1, 2, 3))]
     family += [one_token(p, q, after) for p, after, q in product(halves, repeat=3)]
     family += [
         one_token(p, q, after) for p, q in product(halves + thirds, repeat=2) for after in (p, p[::-1])
     ]
-    family += [one_token(fractions(*p), fractions(*q)) for p, q in product(of_three, repeat=2)]
+    family += [one_token(fractions(*p), fractions(*q)) for p, q in product(three_ids, repeat=2)]
     family += [one_token(fractions(3, 2, 1), fractions(1, 1, 4))]
     family += [one_token(p, q) for p, q in nearly_equal_or_certain()]
     family += [Instance(((p,),) * (k + 1), ((q,),) * k) for k in (2, 3) for p, q in product(halves, repeat=2)]
@@ -98,9 +98,9 @@ def large_instances(certain: bool = False) -> tuple[Instance, ...]:
     probability above 0, so that every branch can be enumerated. `certain`: the target is at temperature 0.
     """
     shapes = ((range(1), ((4, 6, 2),)), (range(2), ((3, 3, 1),)))
-    of_few = list(seeded_instances(shapes, certain_table if certain else dense_table, dense_table))
+    narrow = list(seeded_instances(shapes, certain_table if certain else dense_table, dense_table))
     sizes = {1: (32, 256, 1024), 2: (32,)}
-    wide = [widened(instance, size) for instance in of_few for size in sizes[instance.k]]
+    wide = [widened(instance, size) for instance in narrow for size in sizes[instance.k]]
     long = ((range(6), ((2, 2, 0),)), (range(8), ((2, 1, 0),)))
     return smallest_first([*wide, *seeded_instances(long, certain_table if certain else dense_table)])
 
@@ -113,36 +113,30 @@ def widened(instance: Instance, size: int) -> Instance:
     """
     step = size // instance.vocab_size
 
-    def spread(table: Table) -> Table:
+    def widen(table: Table) -> Table:
         row: list[Any] = [0] * size
         row[step - 1 :: step] = [*table[0], *[0] * (len(row[step - 1 :: step]) - len(table[0]))]
         return (tuple(row),)
 
-    p = tuple(map(spread, instance.p))
-    return Instance(p, tuple(map(spread, instance.q)), instance.lengths, instance.parents, instance.choice)
+    p = tuple(map(widen, instance.p))
+    return Instance(p, tuple(map(widen, instance.q)), instance.lengths, instance.parents, instance.choice)
 
 
 @cache
-def tree_instances(*choices: str) -> tuple[Instance, ...]:
+def tree_instances(*choices: str, certain: bool = False) -> tuple[Instance, ...]:
     """Returns 140 instances of trees, the smallest first: several candidates, and branches up to 3 deep.
 
-    Candidates of one position are chosen in these ways of `CHOICES`; by default in all of them.
+    Candidates of one position are chosen in these ways of `CHOICES`; by default in all of them. `certain`:
+    the target is at temperature 0; then there are about 90.
     """
+    target_table = certain_table if certain else dense_table
     return smallest_first(
         instance
         for choice in choices or CHOICES
         for instance in chain(
-            two_candidates(choice), seeded_instances(TREES, dense_table, dense_table, choice)
+            () if certain else two_candidates(choice),
+            seeded_instances(TREES, target_table, dense_table, choice),
         )
-    )
-
-
-def greedy_tree_instances(*choices: str) -> tuple[Instance, ...]:
-    """Returns about 90 instances of trees at temperature 0, as `tree_instances` does others."""
-    return smallest_first(
-        instance
-        for choice in choices or CHOICES
-        for instance in seeded_instances(TREES, certain_table, dense_table, choice)
     )
 
 
@@ -161,22 +155,16 @@ def nearly_equal_or_certain() -> Iterator[tuple[TableRow, TableRow]]:
     """Yields pairs p, q that are almost certain, or equal but for rounding."""
     half = fractions(1, 1)
     for rare in (Fraction(1, 10**6), 1e-12):
-        certain = (1 - rare, rare)
+        sure = (1 - rare, rare)
         unsure = (rare, 1 - rare)
-        yield from (
-            (certain, unsure),
-            (unsure, certain),
-            (half, certain),
-            (certain, half),
-            (certain, certain),
-        )
+        yield from ((sure, unsure), (unsure, sure), (half, sure), (sure, half), (sure, sure))
     for p in ((0.5, 0.5), (0.25, 0.75), (0.25, 0.25, 0.5)):
         yield p, tuple(prob * (1 + UNEQUAL) for prob in p)  # p < q everywhere: the residual is empty
 
 
 def mixed_table(rows: int, size: int, seed: int, weights: Sequence[int] = SPARSE) -> Table:
     """Returns distributions of such weights: [rows, size]."""
-    chosen = [weights[number] for number in dice(rows * size, len(weights), seed)]
+    chosen = [weights[number] for number in hashed_integers(rows * size, len(weights), seed)]
     chunks = [chosen[row * size : (row + 1) * size] for row in range(rows)]
     return tuple(fractions(*(chunk if any(chunk) else [1, *chunk[1:]])) for chunk in chunks)
 
@@ -194,7 +182,7 @@ def seeded_instances(
 
     Tables are made by (rows, V, seed) -> table; the draft's by `free_table`, or like the target's.
     """
-    for parents, size, plain, ragged in ((tree, *counts) for tree, options in shapes for counts in options):
+    for parents, size, plain, ragged in ((parents, *counts) for parents, sizes in shapes for counts in sizes):
         k = len(parents)
         depth = depths_of(parents)[-1]
         for number in range(plain + ragged):
@@ -208,22 +196,24 @@ def seeded_instances(
 
 def certain_table(rows: int, size: int, seed: int) -> Table:
     """Returns one-hot distributions: [rows, size]."""
-    return tuple(fractions(*(int(i == best) for i in range(size))) for best in dice(rows, size, seed))
+    return tuple(
+        fractions(*(int(i == best) for i in range(size))) for best in hashed_integers(rows, size, seed)
+    )
 
 
 def draft_table(target: Table, free: Table, seed: int) -> Table:
     """Returns draft distributions for target ones: some equal, some disjoint, most free."""
     dists = []
-    for relation, p, q in zip(dice(len(target), 6, seed), target, free, strict=True):
-        elsewhere = sum(b for a, b in zip(p, q, strict=True) if not a)
+    for relation, p, q in zip(hashed_integers(len(target), 6, seed), target, free, strict=True):
+        mass_outside = sum(b for a, b in zip(p, q, strict=True) if not a)
         if relation == 0:
             q = p
-        elif relation == 1 and elsewhere:
-            q = tuple(0 * b if a else b / elsewhere for a, b in zip(p, q, strict=True))
+        elif relation == 1 and mass_outside:
+            q = tuple(0 * b if a else b / mass_outside for a, b in zip(p, q, strict=True))
         dists.append(q)
     return tuple(dists)
 
 
-def dice(count: int, sides: int, seed: int) -> list[int]:
+def hashed_integers(count: int, sides: int, seed: int) -> list[int]:
     """Returns numbers from 0 to sides − 1 that look random and are the same on every machine: [count]."""
     return (scramble(scramble(torch.arange(count)) + seed) >> 17).remainder(sides).tolist()

@@ -46,7 +46,7 @@ class Report:
     @property
     def reason(self) -> str | None:
         """What is wrong, in plain words; None if nothing is."""
-        worst = diagnosed(self.results)
+        worst = worst_failure(self.results)
         if worst is None or self.failure is None:
             return None
         reason = worst.reason or ""
@@ -67,14 +67,12 @@ class Report:
     @property
     def damage(self) -> RuleDamage | None:
         """How far off the rule is; None if it passed, or broke off before it said anything."""
-        first = self.failure
-        if first is None or first.distance is None:
+        failure = self.failure
+        if failure is None or failure.distance is None:
             return None
-        largest = max(
-            result.distance for result in self.results if result.reason and result.distance is not None
-        )
+        largest = max(result.distance or 0.0 for result in self.results if result.reason)
         return RuleDamage(
-            max(0.0, first.distance - first.margin), min(1.0, first.distance + first.margin), largest
+            max(0.0, failure.distance - failure.margin), min(1.0, failure.distance + failure.margin), largest
         )
 
     @property
@@ -108,19 +106,19 @@ class Report:
         return max((result.detects for result in self.results if result.samples), default=None)
 
     def __str__(self) -> str:
-        about: list[str] = []
+        details: list[str] = []
         if not self.instances:
-            first = "checked nothing: no instance could be tried"
+            verdict = "checked nothing: no instance could be tried"
         elif self.failure is None:
-            instances_text = "1 instance" if self.instances == 1 else f"{self.instances} instances"
-            first = f"passed: on {instances_text} the text has the target's distribution"
+            what = "1 instance" if self.instances == 1 else f"{self.instances} instances"
+            verdict = f"passed: on {what} the text has the target's distribution"
         else:
-            first = f"failed: {self.reason}"
-            about = [
-                *about_instance(self.failure.instance),
-                *about_texts(self.failure.instance, self.failure.texts),
+            verdict = f"failed: {self.reason}"
+            details = [
+                *describe_instance(self.failure.instance),
+                *describe_texts(self.failure.instance, self.failure.texts),
             ]
-        return "\n  ".join([first, *about, *about_method(self)])
+        return "\n  ".join([verdict, *details, *describe_method(self)])
 
     def refused_for(self, larger: "Report") -> "Report":
         """Returns a report on other instances, for a rule that takes none of these.
@@ -134,11 +132,11 @@ class Report:
             )
             for result in refused
         ]
-        results = tuple(result for result in larger.results if result.applies)
-        return replace(larger, results=results, omitted=(*self.omitted, *omitted, *larger.omitted))
+        kept = tuple(result for result in larger.results if result.applies)
+        return replace(larger, results=kept, omitted=(*self.omitted, *omitted, *larger.omitted))
 
 
-def diagnosed(results: Sequence[InstanceResult]) -> InstanceResult | None:
+def worst_failure(results: Sequence[InstanceResult]) -> InstanceResult | None:
     """Returns the failure that says what is wrong: the one with the largest damage; None if there is none.
 
     A rule that broke off on the smallest instance has no damage there: that is what is wrong with it.
@@ -146,76 +144,80 @@ def diagnosed(results: Sequence[InstanceResult]) -> InstanceResult | None:
     failures = [result for result in results if result.reason]
     if not failures or failures[0].distance is None:
         return next(iter(failures), None)
-    return max(failures, key=lambda result: -1.0 if result.distance is None else result.distance)
+    return max(failures, key=lambda result: result.distance or 0.0)
 
 
-def about_instance(instance: Instance) -> Iterator[str]:
+def describe_instance(instance: Instance) -> Iterator[str]:
     """Yields lines that say what p, q and K are."""
     yield f"the smallest instance that shows it: K = {instance.k}, V = {instance.vocab_size}"
     if not instance.is_chain:
-        yield f"  a tree of candidates, {instance.choice}: {about_tree(instance.parents)}"
+        yield f"  a tree of candidates, {instance.choice}: {describe_tree(instance.parents)}"
     if instance.lengths != (instance.k,):
         yield f"  rows that propose {' or '.join(map(str, instance.lengths))} tokens, in one batch"
-    dists = [*about_tables("p", instance.p), *about_tables("q", instance.q)]
+    dists = [*describe_tables("p", instance.p), *describe_tables("q", instance.q)]
     yield from (f"  {dist}" for dist in dists[: 2 * MAX_LINES])
     if len(dists) > 2 * MAX_LINES:
         yield f"  … and {len(dists) - 2 * MAX_LINES} distributions more"
 
 
-def about_tree(parents: Sequence[int]) -> str:
+def describe_tree(parents: Sequence[int]) -> str:
     """Says which candidates, counted from 1, follow which."""
     children = {
-        parent: [str(i + 1) for i, candidate in enumerate(parents) if candidate == parent]
-        for parent in parents
+        parent: [str(i + 1) for i, other in enumerate(parents) if other == parent] for parent in parents
     }
     groups = (f"after {parent}: {', '.join(siblings)}" for parent, siblings in children.items())
     return "; ".join(groups).removeprefix("after 0: ")
 
 
-def about_tables(name: str, tables: Sequence[Table]) -> Iterator[str]:
+def describe_tables(name: str, tables: Sequence[Table]) -> Iterator[str]:
     """Yields a line per distribution."""
     for position, table in enumerate(tables):
         for number, dist in enumerate(table):
             digits = [str(number // len(dist) ** (position - 1 - i) % len(dist)) for i in range(position)]
             after = f" after {' '.join(digits)}" if len(table) > 1 else ""
-            yield f"{name} of token {position + 1}{after}: {about_distribution(dist)}"
+            yield f"{name} of token {position + 1}{after}: {describe_distribution(dist)}"
 
 
-def about_distribution(dist: TableRow) -> str:
+def describe_distribution(dist: TableRow) -> str:
     """Writes a distribution; of a large vocabulary the ids that are most probable."""
     if len(dist) <= MAX_IDS:
-        return f"({', '.join(map(show, dist))})"
+        return f"({', '.join(map(format_probability, dist))})"
     likely = sorted((token for token, prob in enumerate(dist) if prob), key=lambda token: -dist[token])
-    more_text = f", … {len(likely) - MAX_LINES} ids more" if len(likely) > MAX_LINES else ""
-    return f"id {', id '.join(f'{token}: {show(dist[token])}' for token in likely[:MAX_LINES])}{more_text}"
+    more = f", … {len(likely) - MAX_LINES} ids more" if len(likely) > MAX_LINES else ""
+    cells = (f"id {token}: {format_probability(dist[token])}" for token in likely[:MAX_LINES])
+    return ", ".join(cells) + more
 
 
-def about_texts(instance: Instance, texts: Sequence[TextProbability]) -> Iterator[str]:
+def describe_texts(instance: Instance, texts: Sequence[TextProbability]) -> Iterator[str]:
     """Yields a table of what comes out and what should: of the first token if that tells most of it."""
     if not texts:
         return
-    firsts = []
+    first_tokens = []
     for token in range(instance.vocab_size):
-        same_first = [text for text in texts if text.text[0] == token]
-        sums = (sum(text.expected for text in same_first), sum(text.emitted for text in same_first))
-        firsts.append(TextProbability((token,), *sums))
-    is_first = 2 * sum(map(error_of, firsts)) >= sum(map(error_of, texts))
-    worst = sorted(firsts if is_first else texts, key=error_of, reverse=True)[:MAX_LINES]
-    cells = [(" ".join(map(str, text.text)), show(text.expected), show(text.emitted)) for text in worst]
-    if is_first:
-        drafted = [show(prob) for prob in instance.q[0][0]] if instance.k else ["-"] * instance.vocab_size
-        rows = [(token, drafted[int(token)], *numbers) for token, *numbers in cells]
-        yield from columns(("first token", "q", "p", "came out"), sorted(rows))
+        texts_with_token = [text for text in texts if text.text[0] == token]
+        expected = sum(text.expected for text in texts_with_token)
+        actual = sum(text.actual for text in texts_with_token)
+        first_tokens.append(TextProbability((token,), expected, actual))
+    by_first_token = 2 * sum(map(text_error, first_tokens)) >= sum(map(text_error, texts))
+    worst = sorted(first_tokens if by_first_token else texts, key=text_error, reverse=True)[:MAX_LINES]
+    cells = [
+        (" ".join(map(str, text.text)), format_probability(text.expected), format_probability(text.actual))
+        for text in worst
+    ]
+    if by_first_token:
+        drafted = list(map(format_probability, instance.q[0][0])) if instance.k else None
+        rows = [(token, drafted[int(token)] if drafted else "-", *numbers) for token, *numbers in cells]
+        yield from align_columns(("first token", "q", "p", "came out"), sorted(rows))
     else:
-        yield from columns(("text", "should be", "came out"), sorted(cells))
+        yield from align_columns(("text", "should be", "came out"), sorted(cells))
 
 
-def error_of(text: TextProbability) -> float:
+def text_error(text: TextProbability) -> float:
     """Returns how far a text's probability is from the right one."""
-    return abs(text.expected - text.emitted)
+    return abs(text.expected - text.actual)
 
 
-def about_method(report: Report) -> Iterator[str]:
+def describe_method(report: Report) -> Iterator[str]:
     """Yields lines on the damage, and on how it was found."""
     if report.damage is not None:
         low, high, largest = (f"{value:.4g}" for value in vars(report.damage).values())
@@ -231,23 +233,23 @@ def about_method(report: Report) -> Iterator[str]:
             f"sampled: {report.samples:,} texts; a right rule fails with probability {FALSE_ALARM:.1g} at "
             f"most, and one that is off by {report.detects:.2g} passes with probability 1e-06 at most"
         )
-    for reason, count in report.left_out.items():
-        yield f"left out: {count} instance{'' if count == 1 else 's'}: {reason}"
+    for why, count in report.left_out.items():
+        yield f"left out: {count} instance{'' if count == 1 else 's'}: {why}"
     yield from (f"note: {note}" for note in report.notes)
 
 
-def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def align_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yields aligned lines."""
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     for row in (head, *rows):
         yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
 
 
-def show(prob: Probability) -> str:
+def format_probability(prob: Probability) -> str:
     """Writes a probability as a fraction where it is one with a small denominator, else in four digits."""
     if isinstance(prob, Fraction):
         return str(prob)
-    fraction = Fraction(prob).limit_denominator(1000)
-    if abs(float(fraction) - prob) < 1e-13 and (fraction or not prob):
-        return str(fraction)
+    near = Fraction(prob).limit_denominator(1000)
+    if abs(float(near) - prob) < 1e-13 and (near or not prob):
+        return str(near)
     return f"{prob:.4g}"

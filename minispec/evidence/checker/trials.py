@@ -35,11 +35,11 @@ class TooMany(Exception):
 
 
 class TextProbability(NamedTuple):
-    """One text of an instance, its right probability, and the one that was found (or its frequency)."""
+    """One text of an instance, its right probability, and its actual one (or its frequency)."""
 
     text: tuple[int, ...]
     expected: float
-    emitted: float
+    actual: float
 
 
 class Leaf(NamedTuple):
@@ -77,11 +77,11 @@ class InstanceResult:
 
 
 def enumerate_rule(
-    verifier: Verifier, drafts: PossibleDrafts, most_rows: int = MAX_ROWS, backwards: bool = False
+    verifier: Verifier, drafts: PossibleDrafts, max_rows: int = MAX_ROWS, reverse: bool = False
 ) -> Leaves:
     """Takes every branch of a rule on every draft of an instance; returns its leaves.
 
-    At most `most_rows` are handed over at once; `backwards` the last draft comes first, so that each row has
+    At most `max_rows` are handed over at once; `reverse` the last draft comes first, so that each row has
     other neighbours.
 
     Raises:
@@ -96,20 +96,20 @@ def enumerate_rule(
         return list(zip(last.tolist(), token.tolist(), map(tuple, rng.ways), strict=True))
 
     weights = drafts.weights.tolist()
-    starts = range(len(drafts))[:: -1 if backwards else 1]
+    starts = range(len(drafts))[:: -1 if reverse else 1]
     leaves: Leaves = {}
-    for key, (last, token, choices), weight in enumerate_branches(run, starts, most_rows):
+    for key, (last, token, choices), weight in enumerate_branches(run, starts, max_rows):
         leaves[key, choices] = Leaf(key, last, token, weights[key] * weight)
         if len(leaves) > MAX_BRANCHES:
             raise TooMany(f"more than {MAX_BRANCHES:,} branches")
     return leaves
 
 
-def same(first: Leaves, second: Leaves) -> bool:
+def same_leaves(leaves: Leaves, others: Leaves) -> bool:
     """Whether two enumerations took the same choices to the same verdicts, with the same probabilities."""
-    return first.keys() == second.keys() and all(
-        first[key][:3] == second[key][:3] and abs(first[key].weight - second[key].weight) < 1e-9
-        for key in first
+    return leaves.keys() == others.keys() and all(
+        leaves[key][:3] == others[key][:3] and abs(leaves[key].weight - others[key].weight) < 1e-9
+        for key in leaves
     )
 
 
@@ -119,23 +119,23 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     A rule emits between one token and one more than the draft is deep. The target then goes on to so many, by
     its own distributions. So all rules can be compared. The leaves' weights sum to 1.
     """
-    drafted, accepted, tokens, weights = zip(*leaves, strict=True)
-    draft, last, token = (torch.tensor(column) for column in (drafted, accepted, tokens))
+    draft_rows, lasts, tokens, weights = zip(*leaves, strict=True)
+    draft, last, token = (torch.tensor(column) for column in (draft_rows, lasts, tokens))
     weight = torch.tensor(weights, dtype=torch.float64)
     depth = torch.tensor(instance.depths)[last]
     texts = drafts.prefixes[draft, last] * instance.vocab_size + token  # depth + 1 tokens
 
-    def ending(n: int, position: int) -> Tensor:
-        ended = (drafts.draft.lengths[draft] == n) & (depth == position)
+    def emitted_weights(n: int, position: int) -> Tensor:
+        rows = (drafts.draft.lengths[draft] == n) & (depth == position)
         return weight.new_zeros(instance.vocab_size ** (position + 1)).index_add_(
-            0, texts[ended], weight[ended]
+            0, texts[rows], weight[rows]
         )
 
-    return instance.completed(ending)
+    return instance.continue_texts(emitted_weights)
 
 
 def compare_exactly(
-    verifier: Verifier, instance: Instance, most_rows: int, tolerance: float
+    verifier: Verifier, instance: Instance, max_rows: int, tolerance: float
 ) -> InstanceResult:
     """Compares the exact distribution of what a rule says with the target's; it may differ by `tolerance`.
 
@@ -144,22 +144,22 @@ def compare_exactly(
     """
     drafts = instance.drafts()
     try:
-        leaves = enumerate_rule(verifier, drafts, most_rows)
-        if len(drafts) <= SMALL and not same(
-            leaves, enumerate_rule(verifier, drafts, most_rows, backwards=True)
+        leaves = enumerate_rule(verifier, drafts, max_rows)
+        if len(drafts) <= SMALL and not same_leaves(
+            leaves, enumerate_rule(verifier, drafts, max_rows, reverse=True)
         ):
             raise NotScripted("the same draft and the same draws did not give the same verdict twice")
     except (Broken, Refused, TooMany) as stopped:
-        return without_texts(instance, stopped)
+        return failed_call(instance, stopped)
     expected = instance.distribution()
     actual = text_distribution(leaves.values(), instance, drafts)
     error = float((actual - expected).abs().max())
     distance = float((actual - expected).abs().sum()) / 2
     result = InstanceResult(instance, distance=distance, error=error, branches=len(leaves))
-    return with_reason(result, expected, actual, tolerance) if error > tolerance else result
+    return add_reason(result, expected, actual, tolerance) if error > tolerance else result
 
 
-def without_texts(instance: Instance, stopped: Exception) -> InstanceResult:
+def failed_call(instance: Instance, stopped: Exception) -> InstanceResult:
     """Returns what is known of an instance on which no distribution came out."""
     if isinstance(stopped, Broken):
         return InstanceResult(instance, str(stopped), raised=isinstance(stopped, Raised))
@@ -168,14 +168,11 @@ def without_texts(instance: Instance, stopped: Exception) -> InstanceResult:
     )
 
 
-def with_reason(result: InstanceResult, expected: Tensor, actual: Tensor, tolerance: float) -> InstanceResult:
+def add_reason(result: InstanceResult, expected: Tensor, actual: Tensor, tolerance: float) -> InstanceResult:
     """Adds what is wrong with the probabilities of texts [N], in the order of `Instance.distribution`."""
-    possible = ((expected > 0) | (actual > 0)).nonzero()[:, 0]
-    columns = zip(possible.tolist(), expected[possible].tolist(), actual[possible].tolist(), strict=True)
-    texts = tuple(
-        TextProbability(result.instance.text(number), *probabilities) for number, *probabilities in columns
-    )
-    impossible = [text.text for text in texts if text.expected == 0 and text.emitted > tolerance]
+    columns = zip(result.instance.texts(), expected.tolist(), actual.tolist(), strict=True)
+    texts = tuple(TextProbability(*row) for row in columns if row[1] > 0 or row[2] > 0)
+    impossible = [text.text for text in texts if text.expected == 0 and text.actual > tolerance]
     reason = "what it emits is not distributed as the target's text"
     if impossible:
         reason = f"it emits {' '.join(map(str, impossible[0]))}, which the target never emits"
@@ -185,13 +182,13 @@ def with_reason(result: InstanceResult, expected: Tensor, actual: Tensor, tolera
     return replace(result, reason=reason, texts=texts)
 
 
-def repeats_itself(verifier: Verifier, instance: Instance, most_rows: int) -> None:
+def confirm_repeatable(verifier: Verifier, instance: Instance, max_rows: int) -> None:
     """Enumerates an instance again and again; `NotScripted` says if the rule says something else, once."""
     drafts = instance.drafts()
-    first = enumerate_rule(verifier, drafts, most_rows)
-    for attempt in range(CONFIRMED):
+    first = enumerate_rule(verifier, drafts, max_rows)
+    for again in range(CONFIRMED):
         try:
-            repeated = same(first, enumerate_rule(verifier, drafts, most_rows, backwards=attempt % 2 == 0))
+            repeated = same_leaves(first, enumerate_rule(verifier, drafts, max_rows, reverse=again % 2 == 0))
         except Broken:  # it had not broken before
             repeated = False
         if not repeated:
@@ -217,27 +214,25 @@ def compare_samples(
     try:
         leaves = drawn_leaves(verifier, drafts, samples, seed, one_by_one)
     except (Broken, Refused) as stopped:
-        return without_texts(instance, stopped)
+        return failed_call(instance, stopped)
     expected = instance.distribution()
     actual = text_distribution(leaves, instance, drafts)
-    columns = [(expected, actual)]
-    if len(expected) > MAX_TEXTS and instance.lengths == (instance.k,):
-        columns = list(
-            zip(*(by_place(dist, instance.vocab_size) for dist in (expected, actual)), strict=True)
-        )
-    share = false_alarm / len(columns)
+    by_token = len(expected) > MAX_TEXTS and instance.lengths == (instance.k,)
+    columns = [
+        token_distributions(dist, instance.vocab_size) if by_token else [dist]
+        for dist in (expected, samples * actual)
+    ]
+    share = false_alarm / len(columns[0])
     tests = []
-    for expected_dist, actual_dist in columns:
-        counts, exact = (
-            dict[Cell, Any](enumerate(dist.tolist())) for dist in (samples * actual_dist, expected_dist)
-        )
-        tests.append(check_sample("rule", counts, exact, share))
+    for exact, counts in zip(*columns, strict=True):
+        cells = dict[Cell, Any](enumerate(counts.tolist()))
+        tests.append(check_sample("rule", cells, dict(enumerate(exact.tolist())), share))
     worst = max(tests, key=lambda test: (not test.passed, test.distance - test.threshold))
     detects = max(test.detects for test in tests)
     bound = margin(worst.cells, samples, share)
     result = InstanceResult(instance, None, worst.distance, bound, samples=samples, detects=detects)
     if not worst.passed:
-        return with_reason(result, expected, actual, 0.0)
+        return add_reason(result, expected, actual, 0.0)
     if detects >= 1:
         return InstanceResult(instance, left_out=f"{samples:,} samples of them can show nothing")
     return result
@@ -256,8 +251,8 @@ def drawn_leaves(
     deciding_rng = SeededRng(seed + 1)
     # How often a draft, the last token that stays, the next one.
     counts = torch.zeros(*drafts.target_probs.shape, dtype=torch.long)  # [S, K+1, V]
-    for done in range(0, samples, CHUNK):
-        rows = drafting_rng.categorical(drafts.weights.expand(min(CHUNK, samples - done), -1))
+    for drawn in range(0, samples, CHUNK):
+        rows = drafting_rng.categorical(drafts.weights.expand(min(CHUNK, samples - drawn), -1))
         for call in rows.split(1 if one_by_one else CHUNK):
             outcome = (call, *decide(verifier, drafts, call, deciding_rng))
             counts.index_put_(outcome, torch.ones_like(call), accumulate=True)
@@ -266,10 +261,7 @@ def drawn_leaves(
     return [Leaf(row, last, token, share) for (row, last, token), share in outcomes]
 
 
-def by_place(texts: Tensor, vocab_size: int) -> list[Tensor]:
+def token_distributions(texts: Tensor, vocab_size: int) -> list[Tensor]:
     """Returns the distribution of each token of texts with D+1 tokens: [V^(D+1)] -> D+1 times [V]."""
-    places = round(math.log(len(texts), vocab_size))
-    if places == 1:
-        return [texts]
-    table = texts.reshape([vocab_size] * places)
-    return [table.sum([index for index in range(places) if index != place]) for place in range(places)]
+    tokens = round(math.log(len(texts), vocab_size))
+    return [texts.reshape(-1, vocab_size, vocab_size**i).sum((0, 2)) for i in reversed(range(tokens))]

@@ -30,7 +30,11 @@ from minispec.evidence.checker.trials import compare_samples
 
 FAMILY = standard_instances()
 # Enough for the rules below, most of which are wrong at once, and cheap.
-SMALL = [one for one in FAMILY if one.k <= 3 and one.vocab_size == 2 or one.k <= 1 and one.vocab_size == 3]
+SMALL = [
+    instance
+    for instance in FAMILY
+    if instance.k <= 3 and instance.vocab_size == 2 or instance.k <= 1 and instance.vocab_size == 3
+]
 FEW = SMALL[:10] + SMALL[11::2]
 HALF = fractions(1, 1)
 SURE = fractions(1, 0)
@@ -44,8 +48,8 @@ def smallest(report):
 
 def the_likeliest(p, q):
     """All mass on the id that the residual has most of."""
-    left = residual(p, q)
-    return torch.nn.functional.one_hot(left.argmax(-1), left.shape[-1]).double()
+    remaining = residual(p, q)
+    return torch.nn.functional.one_hot(remaining.argmax(-1), remaining.shape[-1]).double()
 
 
 def forgets_lengths(draft, target_probs, rng):
@@ -53,7 +57,7 @@ def forgets_lengths(draft, target_probs, rng):
     return accept_rejection(Draft(draft.tokens, draft.probs), target_probs, rng)
 
 
-accepts_everything = rule_of(accept=lambda left, p, q: torch.ones_like(p))
+accepts_everything = rule_of(accept=lambda remaining, p, q: torch.ones_like(p))
 
 
 def wrong_from_three_on(draft, target_probs, rng):
@@ -67,7 +71,7 @@ NEEDS_TWO_TOKENS = ("residual-of-the-last-place", "going-on-after-a-rejection", 
 WRONG = {
     **{bug: (rule, 2 if bug in NEEDS_TWO_TOKENS else 1, 2) for bug, rule in BUGGY.items()},
     "accepts everything": (accepts_everything, 1, 2),
-    "ratio in one digit": (rule_of(accept=lambda left, p, q: (p / q).round(decimals=1)), 1, 2),
+    "ratio in one digit": (rule_of(accept=lambda remaining, p, q: (p / q).round(decimals=1)), 1, 2),
     # With two ids there is only one candidate anyway.
     "the likeliest correction": (rule_of(correction=the_likeliest), 1, 3),
     "wrong from three tokens on": (wrong_from_three_on, 3, 2),
@@ -83,7 +87,7 @@ def test_a_wrong_rule_is_caught_with_the_smallest_instance(what):
     assert smallest(report) == (k, size), report
     assert report.damage.low == report.damage.high > 0
     assert report.damage.largest >= report.damage.high
-    sizes = [one.instance.size for one in report.results]
+    sizes = [instance.instance.size for instance in report.results]
     assert sizes == sorted(sizes) and len(sizes) == len(FEW)
 
 
@@ -103,8 +107,8 @@ def test_the_smallest_instance_is_as_small_as_can_be():
 def test_a_rule_that_forgets_lengths_is_caught_where_rows_differ():
     """It takes padding for a proposal, and says so itself: more accepted than was drafted."""
     report = on_few(forgets_lengths)
-    found = report.counterexample
-    assert (found.k, found.vocab_size, found.lengths) == (1, 2, (0, 1))
+    instance = report.counterexample
+    assert (instance.k, instance.vocab_size, instance.lengths) == (1, 2, (0, 1))
     assert "accepted 1 of 0 drafted tokens" in report.reason and report.damage is None
 
 
@@ -114,8 +118,10 @@ def test_one_number_for_all_shows_only_in_whole_texts():
     report = on_few(one_number_for_all)
     sure = report.counterexample.q[0][0]
     assert report.counterexample == Instance(((HALF,),) * 3, ((sure,),) * 2) and max(sure) == 1
-    first = [one for one in report.failure.texts if one.text[0] == 0]
-    assert sum(one.emitted for one in first) == pytest.approx(sum(one.expected for one in first))
+    first = [instance for instance in report.failure.texts if instance.text[0] == 0]
+    assert sum(instance.actual for instance in first) == pytest.approx(
+        sum(instance.expected for instance in first)
+    )
     assert report.damage.high == pytest.approx(1 / 4)
     assert "should be" in str(report)  # so the report shows whole texts
 
@@ -195,7 +201,7 @@ BROKEN = {
     "raised ZeroDivisionError": spoiled(lambda v, d, p: 1 / 0),
     "a distribution that is 0 everywhere": rule_of(correction=lambda p, q: (p - q).clamp(min=0)),
     "with NaN": rule_of(correction=lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(-1)[:, None]),
-    "a probability that is not a number": rule_of(accept=lambda left, p, q: p * float("nan")),
+    "a probability that is not a number": rule_of(accept=lambda remaining, p, q: p * float("nan")),
     "which the target never emits": accepts_everything,
 }
 
@@ -292,7 +298,7 @@ def test_with_one_row_every_draw_belongs_to_it(shape, offset):
         assert rng.bernoulli(torch.full(shape, 0.5), offset).shape == shape
         return target_alone(draft, target_probs, rng)
 
-    (instance,) = [one for one in FEW if one.k == 0][:1]
+    (instance,) = [instance for instance in FEW if instance.k == 0][:1]
     branches = [
         trials.compare_exactly(as_verifier(tried), instance, 1, 0).branches for tried in (rule, target_alone)
     ]
@@ -402,7 +408,7 @@ def test_a_rule_for_large_vocabularies_gets_large_ones():
     """Of 336 instances it takes 16, and the report says so; a wrong one fails there."""
     report = check_verifier(for_large_vocabularies(verify_rejection))
     assert report.passed and report.instances == 16 and report.method == "exact"
-    assert {one.instance.vocab_size for one in report.results} == {256, 1024}
+    assert {instance.instance.vocab_size for instance in report.results} == {256, 1024}
     assert sum(report.left_out.values()) == len(FAMILY) + len(large_instances()) - 16
     assert "left out: 320 instances" in str(report) and "V at least 200" in str(report)
     report = check_verifier(for_large_vocabularies(resamples_from_p))
@@ -429,12 +435,12 @@ def test_a_rule_may_refuse_what_it_was_not_made_for():
             raise NotImplementedError("two tokens, please")
         return accept_rejection(draft, target_probs, rng)
 
-    of_k = sum(one.k == 2 for one in FEW)
+    of_k = sum(instance.k == 2 for instance in FEW)
     report = on_few(of_two)
     assert report.passed and report.instances == of_k
     (why,) = report.left_out
     assert "two tokens, please" in why and report.left_out[why] == len(FEW) - of_k
-    report = check_verifier(of_two, instances=[one for one in FEW if one.k != 2])
+    report = check_verifier(of_two, instances=[instance for instance in FEW if instance.k != 2])
     assert not report.passed and report.instances == 0 and report.counterexample is None
     assert str(report).startswith("checked nothing")
 
@@ -515,11 +521,11 @@ def test_arguments_that_would_check_nothing_are_refused(change, words):
 
 def test_the_instances_are_many_small_first_and_have_everything():
     """Sorted by size, without doubles, K = 0 … 4, V = 2 … 5, and every kind of trouble in them."""
-    sizes = [one.size for one in FAMILY]
+    sizes = [instance.size for instance in FAMILY]
     assert sizes == sorted(sizes) and len(set(FAMILY)) == len(FAMILY) >= 280
-    assert {one.k for one in FAMILY} == {0, 1, 2, 3, 4}
-    assert {one.vocab_size for one in FAMILY} == {2, 3, 4, 5}
-    tables = [both for one in FAMILY for both in zip(one.p, one.q, strict=False)]
+    assert {instance.k for instance in FAMILY} == {0, 1, 2, 3, 4}
+    assert {instance.vocab_size for instance in FAMILY} == {2, 3, 4, 5}
+    tables = [both for instance in FAMILY for both in zip(instance.p, instance.q, strict=False)]
     pairs = [pair for both in tables for pair in zip(*both, strict=False)]
     overlap = [sum(min(a, b) for a, b in zip(p, q, strict=True)) for p, q in pairs]
     assert any(p == q and 0 < max(p) < 1 for p, q in pairs)  # equal
@@ -528,9 +534,11 @@ def test_the_instances_are_many_small_first_and_have_everything():
     assert any(0 < min(p) < 1e-6 for p, _ in pairs)  # nearly certain
     assert any(len(set(p)) < len(p) and max(p) < 1 for p, _ in pairs)  # ties
     assert any(0 in p and max(p) < 1 for p, _ in pairs)  # zeros
-    assert any(len(table) > 1 and len(set(table)) > 1 for one in FAMILY for table in one.p)  # contexts
-    assert any(len(one.lengths) > 2 for one in FAMILY)  # rows of several lengths
-    assert any(0 in one.lengths and one.k > 1 for one in FAMILY)
+    assert any(
+        len(table) > 1 and len(set(table)) > 1 for instance in FAMILY for table in instance.p
+    )  # contexts
+    assert any(len(instance.lengths) > 2 for instance in FAMILY)  # rows of several lengths
+    assert any(0 in instance.lengths and instance.k > 1 for instance in FAMILY)
 
 
 @pytest.mark.parametrize(
@@ -554,10 +562,10 @@ def test_the_distribution_of_an_instance_is_the_product_of_its_tables():
     """By hand, for two tokens with a distribution that depends on the first; rows of length 0 count half."""
     p = ((fractions(1, 3),), (HALF, fractions(1, 2)))
     instance = Instance(p, ((SURE,),))
-    assert [instance.text(number) for number in range(4)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert list(instance.texts()) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert instance.distribution().tolist() == pytest.approx([1 / 8, 1 / 8, 1 / 4, 1 / 2])
     both = Instance(p, ((SURE,),), (0, 1))
-    assert [both.text(number) for number in range(6)] == [(0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1)]
+    assert list(both.texts()) == [(0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1)]
     assert both.distribution().tolist() == pytest.approx([1 / 8, 3 / 8, 1 / 16, 1 / 16, 1 / 8, 1 / 4])
     drafts = both.drafts()
     assert drafts.draft.lengths.tolist() == [0, 1] and drafts.weights.tolist() == [0.5, 0.5]

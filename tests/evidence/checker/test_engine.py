@@ -46,13 +46,13 @@ BUGS = {
 
 def exact_damage(case):
     """The damage to the beginnings, by enumerating every branch of the loop; and the cells they fall in."""
-    tree = grow(NextToken(target_of(case), case.prompts), case.max_new_tokens, frozenset(case.eos), 64)
-    found = Counter()
+    beginnings = grow(NextToken(target_of(case), case.prompts), case.max_new_tokens, frozenset(case.eos), 64)
+    actual = Counter()
     for prompt, dist in enumerate(speculative_distributions(case).distributions):
         for (text, _), prob in dist.items():
             late = set(text[:-1]) & set(case.eos)
-            found[(prompt, text) if late else tree.cell(prompt, text)] += prob / len(case.prompts)
-    return total_variation(found, tree.exact), tree.exact
+            actual[(prompt, text) if late else beginnings.cell(prompt, text)] += prob / len(case.prompts)
+    return total_variation(actual, beginnings.exact), beginnings.exact
 
 
 @pytest.mark.parametrize("name", BUGS)
@@ -60,16 +60,19 @@ def test_a_planted_bug_is_found_at_the_stated_power(name):
     """Its exact damage says how many texts it takes to miss it once in 10^6 seeds; the bounds hold it."""
     with planted(mutant_named(name)):
         damage, exact = exact_damage(BUGS[name])
-        most = 256 << (MOST_LOOKS - 1)
+        max_samples = 256 << (MOST_LOOKS - 1)
         alarm = ALARM / 2 / MOST_LOOKS
-        enough = range(1, most)
-        samples = 1 + bisect_left(enough, -damage, key=lambda n: -detected_distance(exact, n, alarm))
-        assert samples < most
+        sizes = range(1, max_samples)
+        samples = 1 + bisect_left(sizes, -damage, key=lambda n: -detected_distance(exact, n, alarm))
+        assert samples < max_samples
         report = check(BUGS[name], samples=samples)
     assert not report.passed and report.failure.name == "beginnings"
     assert report.damage.low <= damage <= report.damage.high
-    shown = report.counterexample
-    assert shown.prompt in BUGS[name].prompts and abs(shown.observed - shown.expected) > 0.02
+    counterexample = report.counterexample
+    assert (
+        counterexample.prompt in BUGS[name].prompts
+        and abs(counterexample.frequency - counterexample.expected) > 0.02
+    )
 
 
 @pytest.mark.parametrize("case", [ENDING, replace(PLAIN, warp=Warp(0.7, top_k=2))])
@@ -105,7 +108,7 @@ def test_what_goes_wrong_later_is_found_and_shown_in_later_tokens():
     assert report.tests[0].passed and report.tests[0].name == "beginnings"
     assert not report.passed and report.failure.name == "token 9", report
     assert report.counterexample.event.startswith("token 9 at 0.875 to 1 of the target's distribution")
-    assert report.counterexample.observed < 0.05 and report.counterexample.prompt is None
+    assert report.counterexample.frequency < 0.05 and report.counterexample.prompt is None
 
 
 def test_at_temperature_0_one_other_token_is_enough():
@@ -133,14 +136,14 @@ def test_the_report_can_be_checked_by_hand():
     assert [test.cells for test in report.tests[:2]] == [3, 8]
     assert report.failure.distance == pytest.approx(1 / 6, abs=0.05)
     assert report.damage.low < 1 / 6 < report.damage.high and report.samples < 3000
-    shown = report.counterexample
-    assert (shown.prompt, shown.tokens, shown.expected) == ((7,), (0,), 0.5)
-    said = str(report).splitlines()
-    assert said[:2] == [
+    counterexample = report.counterexample
+    assert (counterexample.prompt, counterexample.tokens, counterexample.expected) == ((7,), (0,), 0.5)
+    lines = str(report).splitlines()
+    assert lines[:2] == [
         "failed: its texts are not distributed as the target's",
-        f"  after 7 it emits 0: probability 0.5, came in {shown.observed:.4g}",
+        f"  after 7 it emits 0: probability 0.5, came in {counterexample.frequency:.4g}",
     ]
-    assert "a right engine fails with probability 1e-06" in said[-1]
+    assert "a right engine fails with probability 1e-06" in lines[-1]
 
 
 def test_the_shortest_beginning_is_shown():
@@ -151,13 +154,23 @@ def test_the_shortest_beginning_is_shown():
         first = rng.choices(range(4), [3, 2, 4, 1] if prompt == [8] else [4, 3, 2, 1])
         return first + rng.choices(range(4), [4, 3, 2, 1], k=n - 1)
 
-    given = {"target": lambda ids: [0.4, 0.3, 0.2, 0.1], "tokens": 2}
-    shown = check_engine(generate, prompts=[[7], [8]], **given).counterexample
-    assert (shown.prompt, shown.tokens, shown.expected) == ((8,), (2,), pytest.approx(0.2))
-    assert shown.observed == pytest.approx(0.4, abs=0.05) and shown.event == "after 8 it emits 2"
-    shown = check_engine(generate, prompts=[[8]], cells=3, **given).counterexample
-    assert (shown.event, shown.expected) == ("after 8 its next token is none of 0 1", pytest.approx(0.3))
-    assert shown.observed == pytest.approx(0.5, abs=0.05) and shown.tokens == ()
+    settings = {"target": lambda ids: [0.4, 0.3, 0.2, 0.1], "tokens": 2}
+    counterexample = check_engine(generate, prompts=[[7], [8]], **settings).counterexample
+    assert (counterexample.prompt, counterexample.tokens, counterexample.expected) == (
+        (8,),
+        (2,),
+        pytest.approx(0.2),
+    )
+    assert (
+        counterexample.frequency == pytest.approx(0.4, abs=0.05)
+        and counterexample.event == "after 8 it emits 2"
+    )
+    counterexample = check_engine(generate, prompts=[[8]], cells=3, **settings).counterexample
+    assert (counterexample.event, counterexample.expected) == (
+        "after 8 its next token is none of 0 1",
+        pytest.approx(0.3),
+    )
+    assert counterexample.frequency == pytest.approx(0.5, abs=0.05) and counterexample.tokens == ()
 
 
 def test_beginnings_are_the_likeliest():
@@ -166,14 +179,14 @@ def test_beginnings_are_the_likeliest():
     The target's sums may miss 1 by rounding.
     """
     target = {7: [0.9004, 0.10005], 8: [0.6, 0.4], 0: [0.5, 0.5], 1: [0.5, 0.5]}
-    tree = grow(NextToken(lambda ids: target[ids[-1]], [[7], [8]]), 2, frozenset(), 6)
-    assert list(tree.likely) == [(0, ()), (1, ()), (0, (0,)), (1, (0,)), (0, (0, 0)), (0, (0, 1))]
-    assert tree.exact == pytest.approx(
+    beginnings = grow(NextToken(lambda ids: target[ids[-1]], [[7], [8]]), 2, frozenset(), 6)
+    assert list(beginnings.likely) == [(0, ()), (1, ()), (0, (0,)), (1, (0,)), (0, (0, 0)), (0, (0, 1))]
+    assert beginnings.exact == pytest.approx(
         {(0, ()): 0.05, (1, ()): 0.2, (1, (0,)): 0.3, (0, (0, 0)): 0.225, (0, (0, 1)): 0.225}, abs=1e-5
     )
-    assert fsum(tree.exact.values()) == pytest.approx(1, abs=1e-12)
-    assert tree.cell(1, (0, 1)) == (1, (0,)) and tree.cell(0, (1, 0)) == (0, ())
-    assert tree.longer((0, (0,))) == [0, 1]
+    assert fsum(beginnings.exact.values()) == pytest.approx(1, abs=1e-12)
+    assert beginnings.cell(1, (0, 1)) == (1, (0,)) and beginnings.cell(0, (1, 0)) == (0, ())
+    assert [longer.text for longer in beginnings.likely if longer.parent == (0, (0,))] == [(0, 0), (0, 1)]
 
 
 GOOD = {"generate": lambda prompt, n, seed: [0] * n, "target": lambda ids: [0.5, 0.5], "prompts": [[0]]}
@@ -236,13 +249,13 @@ def test_bad_input_is_one_clear_line(change, words):
 
 def test_what_holds_ids_is_a_list_of_ids():
     """Tensors, arrays and generators of integers."""
-    for made in (torch.tensor, np.array, iter):
-        engine = partial(drawn_from, made, GOOD["target"]([0]))
+    for container in (torch.tensor, np.array, iter):
+        engine = partial(drawn_from, container, GOOD["target"]([0]))
         assert check_engine(engine, GOOD["target"], prompts=[[0]], tokens=3, samples=300).passed
 
 
-def drawn_from(made, probs, prompt, n, seed):
-    return made(random.Random(seed).choices(range(len(probs)), probs, k=n))
+def drawn_from(container, probs, prompt, n, seed):
+    return container(random.Random(seed).choices(range(len(probs)), probs, k=n))
 
 
 def test_what_is_all_but_impossible_is_shown():
@@ -254,8 +267,12 @@ def test_what_is_all_but_impossible_is_shown():
 
     report = check_engine(slips, lambda ids: target, prompts=[[7]], tokens=1, samples=256)
     assert not report.passed
-    shown = report.counterexample
-    assert shown.expected < 1e-15 and shown.observed == 1 / 256 and shown.tokens in ((2,), ())
+    counterexample = report.counterexample
+    assert (
+        counterexample.expected < 1e-15
+        and counterexample.frequency == 1 / 256
+        and counterexample.tokens in ((2,), ())
+    )
 
 
 def test_so_few_texts_that_nothing_can_fail_are_no_pass():

@@ -16,7 +16,6 @@ from minispec.drafters.chain import draw_tree
 from minispec.evidence.checker.instance import CHOICES, Instance
 from minispec.evidence.checker.instances import (
     fractions,
-    greedy_tree_instances,
     tree_instances,
 )
 from minispec.evidence.proof.enumeration import enumerate_branches
@@ -37,7 +36,7 @@ def test_the_rule_for_trees_passes(choice):
 
 
 def test_the_greedy_rule_for_trees_passes_at_temperature_0_only():
-    report = check_verifier(verify_tree_greedy, instances=greedy_tree_instances())
+    report = check_verifier(verify_tree_greedy, instances=tree_instances(certain=True))
     assert report.passed and report.method == "exact" and report.instances > 90
     assert check_verifier(verify_tree_greedy, instances=TREES[:20]).counterexample.p[0] != (SURE,)
 
@@ -61,8 +60,8 @@ def forgets_siblings(draft, target_probs, rng):
 
 # What is wrong -> rule, how candidates are chosen, K and V of the smallest instance that shows it.
 WRONG = {
-    "tests against p again": (rule_of(accept=lambda left, p, q: p / q), "with replacement", 2, 2),
-    "corrects from p": (rule_of(correction=lambda left, q: left), "most probable", 2, 2),
+    "tests against p again": (rule_of(accept=lambda remaining, p, q: p / q), "with replacement", 2, 2),
+    "corrects from p": (rule_of(correction=lambda remaining, q: remaining), "most probable", 2, 2),
     "goes on after the slot before": (rule_of(after=lambda p, q, i: p[:, i]), "greedy drafting", 2, 2),
     "forgets siblings": (forgets_siblings, "without replacement", 2, 3),
     "forgets that they are fixed": (forgets_siblings, "most probable", 2, 3),
@@ -75,8 +74,12 @@ def test_a_wrong_rule_for_trees_is_caught(what):
     """At the K and V that its idea needs; with replacement the q of siblings is the same, and it passes."""
     rule, choice, k, size = WRONG[what]
     report = check_verifier(rule, instances=tree_instances(choice))
-    found = report.counterexample
-    assert report.method == "exact" and (found.k, found.vocab_size, found.choice) == (k, size, choice), report
+    smallest = report.counterexample
+    assert report.method == "exact" and (smallest.k, smallest.vocab_size, smallest.choice) == (
+        k,
+        size,
+        choice,
+    ), report
     assert report.damage.low == report.damage.high > 0
     if rule is forgets_siblings:
         assert check_verifier(rule, instances=tree_instances("with replacement")).passed
@@ -122,8 +125,8 @@ def test_what_is_no_path_is_refused(shape, path, says):
     Of two slots of which one is proposed the other is kept; of a chain only the second is.
     """
     lengths, parents = SHAPES[shape]
-    deep = len(set(parents))
-    certain = Instance(((SURE,),) * (deep + 1), ((SURE,),) * deep, lengths, parents)
+    depth = len(set(parents))
+    certain = Instance(((SURE,),) * (depth + 1), ((SURE,),) * depth, lengths, parents)
     assert says in check_verifier(spoiled(path), instances=[certain]).reason
 
 
@@ -142,16 +145,26 @@ def test_a_rule_for_trees_with_its_own_rng_is_sampled():
 
 def test_the_trees_have_everything():
     """Sizes, shapes, ragged rows, duplicates, supports smaller than the candidates are many, p = q."""
-    sizes = [one.size for one in TREES]
+    sizes = [instance.size for instance in TREES]
     assert sizes == sorted(sizes) and len(TREES) == len(set(TREES)) == 140
-    assert {one.vocab_size for one in TREES} == {2, 3, 4} and {len(one.q) for one in TREES} == {1, 2, 3}
-    assert all(not one.is_chain for one in TREES) and {one.choice for one in TREES} == set(CHOICES)
-    assert any(len(one.lengths) > 2 and len(one.q) > 1 for one in TREES)
-    assert any(len(set(table)) > 1 for one in TREES for table in one.p)
-    assert any(one.q[0][0].count(0) > one.vocab_size - one.parents.count(0) for one in TREES)
-    assert any(one.p[0][0] == one.q[0][0] and 0 < max(one.p[0][0]) < 1 for one in TREES)
-    drawn_again = [one for one in TREES if one.choice == "with replacement" and one.lengths == (one.k,)]
-    assert any(bool((one.drafts().draft.tokens.diff() == 0).any()) for one in drawn_again)
+    assert {instance.vocab_size for instance in TREES} == {2, 3, 4} and {
+        len(instance.q) for instance in TREES
+    } == {1, 2, 3}
+    assert all(not instance.is_chain for instance in TREES) and {
+        instance.choice for instance in TREES
+    } == set(CHOICES)
+    assert any(len(instance.lengths) > 2 and len(instance.q) > 1 for instance in TREES)
+    assert any(len(set(table)) > 1 for instance in TREES for table in instance.p)
+    assert any(
+        instance.q[0][0].count(0) > instance.vocab_size - instance.parents.count(0) for instance in TREES
+    )
+    assert any(instance.p[0][0] == instance.q[0][0] and 0 < max(instance.p[0][0]) < 1 for instance in TREES)
+    drawn_again = [
+        instance
+        for instance in TREES
+        if instance.choice == "with replacement" and instance.lengths == (instance.k,)
+    ]
+    assert any(bool((instance.drafts().draft.tokens.diff() == 0).any()) for instance in drawn_again)
 
 
 # Of two candidates of q = (3, 2, 1)/6, in 36ths.
@@ -169,37 +182,41 @@ def test_chosen_candidates_by_hand(choice):
     q = fractions(3, 2, 1)
     drafts = Instance(((q,), (q,)), ((q,),), (), (0, 0), choice).drafts()
     pairs = map(tuple, drafts.draft.tokens.tolist())
-    found = dict(zip(pairs, (36 * drafts.weights).tolist(), strict=True))
-    assert sum(found.values()) == pytest.approx(36, abs=36e-15)
-    assert {pair: found[pair] for pair in BY_HAND[choice]} == pytest.approx(BY_HAND[choice])
-    assert choice == "with replacement" or len(found) == len(BY_HAND[choice])
+    weights = dict(zip(pairs, (36 * drafts.weights).tolist(), strict=True))
+    assert sum(weights.values()) == pytest.approx(36, abs=36e-15)
+    assert {pair: weights[pair] for pair in BY_HAND[choice]} == pytest.approx(BY_HAND[choice])
+    assert choice == "with replacement" or len(weights) == len(BY_HAND[choice])
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_drafts_come_as_drafters_draw_them(choice):
     """Every draft of a tree, its probability and its q are those of `draw_tree`, branch by branch."""
-    two_deep = next(one for one in reversed(TREES) if one.choice == choice and len(one.q) == 2)
-    one = replace(two_deep, parents=(0, 0, 1, 1, 2, 2), lengths=(6,))
-    size = one.vocab_size
-    parents = one.parents
-    tables = [torch.tensor([[*map(float, dist)] for dist in table], dtype=torch.float64) for table in one.q]
+    two_deep = next(
+        instance for instance in reversed(TREES) if instance.choice == choice and len(instance.q) == 2
+    )
+    instance = replace(two_deep, parents=(0, 0, 1, 1, 2, 2), lengths=(6,))
+    size = instance.vocab_size
+    parents = instance.parents
+    tables = [
+        torch.tensor([[*map(float, dist)] for dist in table], dtype=torch.float64) for table in instance.q
+    ]
 
     def run(rng, keys):
         def read(tokens, at):
             numbers = [torch.zeros(len(keys), dtype=torch.long)]
             for i, parent in enumerate(parents):
                 numbers.append(numbers[parent] * size + tokens[:, i + 1])
-            after = [(tables[one.depths[i]], numbers[i]) for i in at]
+            after = [(tables[instance.depths[i]], numbers[i]) for i in at]
             return torch.stack([table[number % len(table)] for table, number in after], 1)
 
         pending = torch.zeros(len(keys), dtype=torch.long)
-        space = torch.full((len(keys),), one.k)
+        space = torch.full((len(keys),), instance.k)
         round_rng = RoundRng(rng, round_plan([99] * len(keys)))
         draft = draw_tree(read, pending, parents, space, CHOICES[choice](2), lambda probs: probs, round_rng)
         return list(zip(draft.tokens.tolist(), draft.probs, strict=True))
 
     drawn = {tuple(tokens): (q, weight) for _, (tokens, q), weight in enumerate_branches(run, [0])}
-    drafts = one.drafts()
+    drafts = instance.drafts()
     assert len(drafts) == len(drawn)
     for row, tokens in enumerate(drafts.draft.tokens.tolist()):
         probs, weight = drawn[tuple(tokens)]

@@ -86,40 +86,44 @@ def planted(mutant: Mutant) -> Iterator[None]:
     Raises:
         ValueError: if the patch does not fit, or the library cannot be built.
     """
-    changes = changes_of(mutant)
-    shipped = [(what, name, getattr(what, name)) for what, name, _ in changes]
+    changes = find_changes(mutant)
+    original = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     try:
-        for what, name, faulty in changes:
-            setattr(what, name, faulty)
+        for owner, name, faulty in changes:
+            setattr(owner, name, faulty)
         yield
     finally:
-        for what, name, sound in shipped:
-            setattr(what, name, sound)
+        for owner, name, sound in original:
+            setattr(owner, name, sound)
 
 
-def changes_of(mutant: Mutant) -> list[tuple[object, str, object]]:
+def find_changes(mutant: Mutant) -> list[tuple[object, str, object]]:
     """Returns which attributes get what: a function another code, the libraries other functions."""
-    function, _, faulty = patch_of(mutant)
+    function, _, faulty = find_patch(mutant)
     if function is not None:
         return [(function, "__code__", compiled(mutant, faulty))]
     changes: list[tuple[object, str, object]] = []
     for dtype in COMPUTES_IN:
-        broken = vars(faulty_library(mutant, dtype))
+        faulty_functions = vars(build_faulty_library(mutant, dtype))
         # What verifiers use and what a model made now will use: two, if the cache folder is another by now.
         live = {id(functions): functions for functions in (native_functions(dtype), load_native(dtype))}
-        changes += [(functions, name, broken[name]) for functions in live.values() for name in broken]
+        changes += [
+            (functions, name, faulty_functions[name])
+            for functions in live.values()
+            for name in faulty_functions
+        ]
     return changes
 
 
-def faulty_library(mutant: Mutant, dtype: torch.dtype) -> SimpleNamespace:
+def build_faulty_library(mutant: Mutant, dtype: torch.dtype) -> SimpleNamespace:
     """Returns the functions of the library with a bug; it is built if it is not there."""
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copytree(SOURCE.parent, Path(folder) / "cpp")
-        (copy / Path(mutant.path).name).write_text(patch_of(mutant).faulty, encoding="utf-8")
+        (copy / Path(mutant.path).name).write_text(find_patch(mutant).faulty, encoding="utf-8")
         return load_native(dtype, source=copy / SOURCE.name, flags=QUICK)
 
 
-def code_run(work: Callable[[], object]) -> frozenset[CodeType]:
+def called_code(work: Callable[[], object]) -> frozenset[CodeType]:
     """Does some work, and returns the code of all functions that were called for it."""
     called: set[CodeType] = set()
     before = sys.getprofile()
@@ -131,30 +135,30 @@ def code_run(work: Callable[[], object]) -> frozenset[CodeType]:
     return frozenset(called)
 
 
-def functions_at(place: str) -> list[FunctionType]:
-    """Returns the plain functions of a place: also what properties call, and what decorators wrap.
+def find_functions(path: str) -> list[FunctionType]:
+    """Returns the plain functions at a path: also what properties call, and what decorators wrap.
 
     Args:
-        place: `module:function` or `module:Class.method`, which are one, or `module:Class` for all of it.
+        path: `module:function` or `module:Class.method`, which are one, or `module:Class` for all of it.
 
     Raises:
         ValueError: if there is none.
     """
-    module_name, _, path = place.partition(":")
-    found: Any = importlib.import_module(module_name)
-    for part in path.split("."):
-        found = inspect.getattr_static(found, part, None)
-    members: list[Any] = list(vars(found).values()) if isinstance(found, type) else [found]
+    module_name, _, qualified_name = path.partition(":")
+    member: Any = importlib.import_module(module_name)
+    for part in qualified_name.split("."):
+        member = inspect.getattr_static(member, part, None)
+    members: list[Any] = list(vars(member).values()) if isinstance(member, type) else [member]
     called: list[Any] = [member.fget if isinstance(member, property) else member for member in members]
-    plain = [inspect.unwrap(member) for member in called]
+    unwrapped = [inspect.unwrap(member) for member in called]
     # What `dataclass` makes stands in no file.
-    functions = [f for f in plain if isinstance(f, FunctionType) and f.__code__.co_filename[0] != "<"]
+    functions = [f for f in unwrapped if isinstance(f, FunctionType) and f.__code__.co_filename[0] != "<"]
     if not functions:
-        raise ValueError(f"there is no function {place}")
+        raise ValueError(f"there is no function {path}")
     return functions
 
 
-def patch_of(mutant: Mutant) -> Patch:
+def find_patch(mutant: Mutant) -> Patch:
     """Finds the one place that a mutant's pattern fits.
 
     Raises:
@@ -168,7 +172,7 @@ def patch_of(mutant: Mutant) -> Patch:
             Patch(None, source, new) for new in replacements_in_cpp(source, name, mutant.old, mutant.new)
         ]
     else:
-        for function in functions_at(mutant.function):
+        for function in find_functions(mutant.function):
             source = textwrap.dedent(inspect.getsource(function))
             patches += [Patch(function, source, new) for new in replacements(source, mutant.old, mutant.new)]
     if len(patches) != 1:
@@ -192,7 +196,7 @@ def compiled(mutant: Mutant, source: str) -> CodeType:
 
 def diff(mutant: Mutant) -> str:
     """Returns the patch as a unified diff, with two lines around it."""
-    _, source, faulty = patch_of(mutant)
+    _, source, faulty = find_patch(mutant)
     texts = source.splitlines(), faulty.splitlines()
     lines = difflib.unified_diff(*texts, mutant.path, mutant.name, lineterm="", n=2)
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from minispec.evidence.zoo.cases import size_ordered_cases
 from minispec.evidence.zoo.check_native import check_native_threads
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.mutants import FAMILIES, MUTANTS, mutant_named
-from minispec.evidence.zoo.mutation import patch_of, planted
+from minispec.evidence.zoo.mutation import find_patch, planted
 from minispec.evidence.zoo.run import zoo
 
 FEW = size_ordered_cases()[:3]
@@ -67,12 +67,12 @@ def report(request):
     no longer found. Only all of them, on all cases (`make evidence`), show that no single bug survives; there
     most bugs of the C++ are left to `minispec zoo`.
     """
-    before = {mutant: patch_of(mutant).function.__code__ for mutant in IN_PYTHON}
+    before = {mutant: find_patch(mutant).function.__code__ for mutant in IN_PYTHON}
     if request.param == "all":
         report = zoo([*IN_PYTHON, *IN_CPP])
     else:
         report = zoo([mutant_named(name) for names in SOME.values() for name in names], SMALL)
-    assert all(patch_of(mutant).function.__code__ is code for mutant, code in before.items())
+    assert all(find_patch(mutant).function.__code__ is code for mutant, code in before.items())
     return report
 
 
@@ -123,7 +123,7 @@ def test_smallest_instances_come_from_the_cases_in_order(report):
 
 
 def test_who_finds_what_is_wrong_with_other_drafters(report):
-    """Bias is found by the law; where nothing is lost, by what a draft should be, or by the draft's cache."""
+    """`distribution` finds bias; without bias, the draft or its cache shows the bug."""
     for family in ("LOOK_UPS", "ON_THE_TARGET", "TREES", "REFILL"):
         for found in report.specimens:
             mutant = found.mutant
@@ -131,14 +131,14 @@ def test_who_finds_what_is_wrong_with_other_drafters(report):
             if mutant not in FAMILIES[family]:
                 continue
             if mutant.effect == "biased":
-                assert "law" in killers, mutant.name
+                assert "distribution" in killers, mutant.name
             elif mutant.name == "drafts-path-not-moved":
                 assert killers == ["invariant"]
             elif mutant.name == "row-named-by-its-place":
                 assert "coupled" in killers
             else:
-                assert "draft-law" in killers, mutant.name
-                assert mutant.crosses_rows or "law" not in killers, mutant.name
+                assert "draft-distribution" in killers, mutant.name
+                assert mutant.crosses_rows or "distribution" not in killers, mutant.name
 
 
 def test_every_check_of_ours_kills_something(report):
@@ -169,7 +169,7 @@ def test_what_other_projects_tests_miss(report, check, misses):
 
 def test_a_harmless_change_survives_and_is_reported():
     """The zoo can fail: what changes nothing is a survivor."""
-    checks = [check for check in CHECKS if check.name in ("law", "acceptance", "invariant")]
+    checks = [check for check in CHECKS if check.name in ("distribution", "acceptance", "invariant")]
     report = zoo([HARMLESS], FEW[:2], checks)
     assert report.survivors == ["harmless"] and not report.passed
     assert report.specimens[0].instance is None and report.false_alarms == []
@@ -211,7 +211,7 @@ def test_a_harmless_change_of_the_cpp_survives(report):
     assert len(native) >= 2
     for found in native:
         assert found.damage.total_variation > 0.04 and not found.damage.exact
-        assert report.killers(found)[0] == "native-law"
+        assert report.killers(found)[0] == "native"
 
 
 def test_without_a_library_bugs_of_the_cpp_are_left_out(monkeypatch):
@@ -227,7 +227,7 @@ def test_without_a_library_bugs_of_the_cpp_are_left_out(monkeypatch):
 
 def test_a_zoo_in_which_nothing_is_looked_for_is_no_pass():
     """No mutant; no check of ours; no case."""
-    ours = [check for check in CHECKS if check.name == "law"]
+    ours = [check for check in CHECKS if check.name == "distribution"]
     assert not zoo([], FEW[:1], ours).passed
     nobody = zoo([mutant_named("correction-from-p")], FEW[:1], [])
     assert nobody.instances == 0 and not nobody.passed

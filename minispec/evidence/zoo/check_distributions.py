@@ -3,7 +3,7 @@
 Each looks at one case, and says what is wrong, or None.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
@@ -14,6 +14,7 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.proof.by_hand import (
+    Draw,
     distributions_after,
     drafts_by_hand,
     greedy_by_hand,
@@ -23,7 +24,7 @@ from minispec.evidence.proof.by_hand import (
     rounded,
     warp_by_hand,
 )
-from minispec.evidence.proof.cases import Case, Text
+from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
     Distribution,
     branches,
@@ -114,16 +115,18 @@ def check_warp(case: Case) -> str | None:
 def check_draft_distribution(case: Case) -> str | None:
     """The distribution that the draft reports is its model's, warped, after the true text."""
     reported = [
-        (step.text, step.drafted[:i], q)
+        ((step.text, step.drafted[:i]), q)
         for branch in branches(case)
         for step in branch.steps
         for i, q in enumerate(step.q)
     ]
-    expected_at = drafts_by_hand(case, [(text, drafted_before) for text, drafted_before, _ in reported])
-    for text, drafted_before, q in reported:
-        if not all_close(q, expected := expected_at[text, drafted_before]):
-            drafted = f" and {list(drafted_before)}, drafted," if drafted_before else ""
-            return f"after {list(text)}{drafted} it reports {rounded(q)}, not {rounded(expected)}"
+    expected = drafts_by_hand(case, [draw for draw, _ in reported])
+    for draw, q in reported:
+        if not all_close(q, expected[draw]):
+            text, drafted = map(list, draw)
+            return (
+                f"after {text} and {drafted}, drafted, it reports {rounded(q)}, not {rounded(expected[draw])}"
+            )
     return None
 
 
@@ -131,8 +134,8 @@ def check_acceptance(case: Case) -> str | None:
     """All that fits is drafted, and accepted as often as true distributions overlap; not for all rules."""
     if not case.verifier.stops_at_first_rejection:
         return None
-    tested_weights: Counter[tuple[int, Text, Text]] = Counter()
-    accepted_weights: Counter[tuple[int, Text, Text]] = Counter()
+    tested_weights: dict[Draw, float] = defaultdict(float)
+    accepted_weights: dict[Draw, float] = defaultdict(float)
     for branch in branches(case):
         for step in branch.steps:
             end = min(len(case.prompts[branch.prompt]) + case.max_new_tokens, case.context)
@@ -143,13 +146,15 @@ def check_acceptance(case: Case) -> str | None:
             if step.tested != tested:
                 return f"it reports {step.tested} tested tokens of {len(step.drafted)} drafted, not {tested}"
             for i in range(tested):
-                key = (branch.prompt, step.text, step.drafted[:i])
+                key = (step.text, step.drafted[:i])
                 tested_weights[key] += branch.weight
                 accepted_weights[key] += branch.weight * (i < step.accepted)
-    p = distributions_after(case.target, case.warp, list({text + drafted for _, text, drafted in tested_weights}))
-    q = drafts_by_hand(case, [(text, drafted) for _, text, drafted in tested_weights])
-    for (prompt, text, drafted), weight in tested_weights.items():
-        actual = accepted_weights[prompt, text, drafted] / weight
+    p = distributions_after(
+        case.target, case.warp, list({text + drafted for text, drafted in tested_weights})
+    )
+    q = drafts_by_hand(case, tested_weights)
+    for (text, drafted), weight in tested_weights.items():
+        actual = accepted_weights[text, drafted] / weight
         expected = overlap(case, p[text + drafted], q[text, drafted])
         if not abs(actual - expected) <= 1e-9:
             return (
@@ -162,7 +167,7 @@ def check_rounding(case: Case) -> str | None:
     """Where p and q differ by rounding alone, what comes out is p, in every branch, however rare."""
     for p in distributions_after(case.target, case.warp, case.prompts).values():
         normalized = [prob / fsum(p) for prob in p]
-        for token in torch.tensor(p).nonzero()[:, 0]:
+        for token in (token for token, prob in enumerate(p) if prob > 0):
             q = torch.tensor(p, dtype=torch.float64)
             q[token] = torch.nextafter(q[token], q.new_tensor(2.0))
             if not all_close(actual := first_token(case.verifier, p, q).distribution, normalized):

@@ -5,6 +5,7 @@ looks at generators.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 
 import torch
@@ -24,28 +25,17 @@ from minispec.verifiers.coupled import KeyedRng
 ROWS = 64  # yes-or-no draws that are compared at once: all alike with probability 2^-63
 
 
-class ModelWithCaches:
-    """A model whose caches can be looked at; a `LanguageModel`.
+def record_caches(model: LanguageModel) -> tuple[LanguageModel, list[KVCache]]:
+    """Returns a copy of a model that shares its weights, and the list of all caches that the copy makes."""
+    caches: list[KVCache] = []
 
-    Attributes:
-        caches: all that it has made.
-    """
+    def new_cache(rows: int) -> KVCache:
+        caches.append(model.new_cache(rows))
+        return caches[-1]
 
-    def __init__(self, model: LanguageModel) -> None:
-        """Takes a model that reads chains and trees."""
-        self.vocab_size = model.vocab_size
-        self.hidden_size = model.hidden_size
-        self.max_length = model.max_length
-        self.device = model.device
-        self.hidden = model.hidden
-        self.head = model.head
-        self.model = model
-        self.caches: list[KVCache] = []
-
-    def new_cache(self, rows: int) -> KVCache:
-        """Returns the model's own empty cache for `rows` rows."""
-        self.caches.append(self.model.new_cache(rows))
-        return self.caches[-1]
+    recorded = copy(model)
+    vars(recorded)["new_cache"] = new_cache
+    return recorded, caches
 
 
 def check_invariant(case: Case) -> str | None:
@@ -57,21 +47,22 @@ def check_invariant(case: Case) -> str | None:
     def run(rng: EnumeratingRng, keys: Sequence[int]) -> list[str | None]:
         prompts = [case.prompts[key] for key in keys]
         texts = [list(prompt) for prompt in prompts]
-        models = {"target": ModelWithCaches(case.target), "draft": ModelWithCaches(case.draft)}
-        drafts_on_target = case.draft is case.target  # such a drafter has a cache that is no model's, or none
-        watched_case = replace(
-            case, target=models["target"], draft=case.draft if drafts_on_target else models["draft"]
-        )
+        target, target_caches = record_caches(case.target)
+        draft, draft_caches = record_caches(case.draft)
+        if case.draft is case.target:  # such a drafter has a cache that is no model's, or none
+            draft = case.draft
         fault = None
-        for r in watched_case.rounds(prompts, rng):
+        for r in replace(case, target=target, draft=draft).rounds(prompts, rng):
             for prompt_id, emitted in zip(r.prompt_ids, r.emitted, strict=True):
                 texts[prompt_id].extend(emitted)
             committed = [texts[prompt_id] for prompt_id in r.prompt_ids]
-            for name, model in models.items():
-                draft_rests = name == "draft" and r.draft.k == 0 and not case.drafts_all
-                if model.caches and not draft_rests:
-                    cache = model.caches[0 if case.waiting else -1]  # later ones are of prompts that waited
-                    fault = fault or find_cache_fault(name, model.model, cache, committed)
+            checked = [("target", case.target, target_caches)]
+            if r.draft.k > 0 or case.drafts_all:
+                checked.append(("draft", case.draft, draft_caches))
+            for name, model, caches in checked:
+                if caches and fault is None:
+                    cache = caches[0 if case.waiting else -1]  # later ones are of prompts that waited
+                    fault = find_cache_fault(name, model, cache, committed)
         return [fault] * len(keys)
 
     faults = enumerate_branches(run, range(len(case.prompts)), case.rows, case.rng)
@@ -91,12 +82,11 @@ def find_cache_fault(
         rows = [row for row, n in enumerate(lengths) if n == length]
         fresh = model.new_cache(len(rows))  # all of one length: no padding, no ragged rows
         model.hidden(torch.tensor([texts[row][:length] for row in rows]), fresh)
-        for stored, expected in zip(keys_and_values(cache), keys_and_values(fresh), strict=True):
-            difference = (
-                (stored[:, rows, :, :length] - expected[:, :, :, :length]).abs().amax((0, 2, 3, 4))
-            )  # [rows]
-            if not bool((difference <= EXACT).all()):
-                row = rows[int(difference.argmax())]
+        for stored, fresh_tensor in zip(keys_and_values(cache), keys_and_values(fresh), strict=True):
+            differences = stored[:, rows, :, :length] - fresh_tensor[:, :, :, :length]
+            max_differences = differences.abs().amax((0, 2, 3, 4))  # [rows]
+            if not bool((max_differences <= EXACT).all()):
+                row = rows[int(max_differences.argmax())]
                 return f"after {list(texts[row])} the {name}'s cache holds something else"
     return None
 

@@ -67,34 +67,29 @@ def zoo(
         left_out = f"{native_count} mutants: {reason}"
         mutants = [mutant for mutant in mutants if not mutant.is_native]
         checks = [check for check in checks if not check.native]
-    foreign_results = {
-        check: run_check(check, cases[0]) for check in checks if not check.ours
-    }  # they ignore it
+    # Tests of other projects ignore the case.
+    foreign_results = {check: run_check(check, cases[0]) for check in checks if not check.ours}
     foreign_code = {check: called_code(partial(run_check, check, cases[0])) for check in foreign_results}
     unmutated = {}
     for case in cases:
         tell(f"the shipped code: {case.name}")
-        unmutated[case.name] = {
-            check.name: foreign_results.get(check) or run_check(check, case) for check in checks
-        }
-    code_of_case = {case: called_code(partial(speculative_distributions, case)) for case in cases}
+        results = {check.name: foreign_results.get(check) or run_check(check, case) for check in checks}
+        unmutated[case.name] = results
+    case_code = {case: called_code(partial(speculative_distributions, case)) for case in cases}
     specimens = []
     for mutant in mutants:
         tell(mutant.name)
         function = find_patch(mutant).function
-        if function is None:
-            unaffected = foreign_results
-            in_tables = mutant.path.endswith("decisions.h")  # table models come to the decisions only
-            meeting_cases = [case for case in cases if in_tables or isinstance(case.target, GPT)]
+        code = None if function is None else function.__code__
+        unaffected = {
+            check: foreign_results[check] for check in foreign_code if code not in foreign_code[check]
+        }
+        if code is None:
+            table_cases = mutant.path.endswith("decisions.h")  # table models come to the decisions only
+            affected_cases = [case for case in cases if table_cases or isinstance(case.target, GPT)]
         else:
-            code = function.__code__
-            unaffected = {
-                check: result for check, result in foreign_results.items() if code not in foreign_code[check]
-            }
-            meeting_cases = [case for case in cases if code in code_of_case[case]]
-        specimens.append(
-            find_specimen(mutant, meeting_cases or cases, checks, seed, unaffected)
-        )  # or only a check meets it
+            affected_cases = [case for case in cases if code in case_code[case]]
+        specimens.append(find_specimen(mutant, affected_cases or cases, checks, seed, unaffected))
     return Zoo(tuple(specimens), tuple(checks), unmutated, perf_counter() - started, left_out)
 
 
@@ -127,18 +122,18 @@ def find_specimen(
 
 @cache
 def count_joint_branches(case: Case) -> int:
-    """Returns how many branches a batch of all prompts has: the product of the rows' own."""
+    """Returns how many branches a batch of all prompts has: the product over its rows."""
     return prod(Counter(branch.prompt for branch in branches(case)).values())
 
 
 @cache
 def references(case: Case, together: bool) -> tuple[list[Distribution], Enumerated]:
-    """Returns the right distributions, and what the shipped loop does; not for a planted bug to see."""
+    """Returns the exact distributions, and what the shipped loop does; call it before a bug is planted."""
     return exact_distributions(case), speculative_distributions(case, together)
 
 
 def run_check(check: Check, case: Case) -> CheckResult:
-    """Makes a check; an exception is an answer too."""
+    """Makes a check; an exception counts as a kill."""
     try:
         reason = check.ask(case)
     except Exception as error:  # a bug may do anything
@@ -170,11 +165,15 @@ def measure_damage(
             mutated = speculative_distributions(case, mutant.crosses_rows)
             distances = list(map(total_variation, mutated.distributions, exact))
     except Exception as error:  # a bug may do anything
-        unknown = (shipped.acceptance, None), (shipped.tokens_per_call, None)
-        return Damage(None, True, *unknown, crash=one_line(error))
+        crash = one_line(error)
+        return Damage(None, True, (shipped.acceptance, None), (shipped.tokens_per_call, None), crash)
     max_distance = max(distances)
-    speed = (shipped.acceptance, mutated.acceptance), (shipped.tokens_per_call, mutated.tokens_per_call)
-    return Damage(max_distance if not max_distance <= EXACT else 0.0, not sampled, *speed)
+    return Damage(
+        max_distance if not max_distance <= EXACT else 0.0,
+        not sampled,
+        (shipped.acceptance, mutated.acceptance),
+        (shipped.tokens_per_call, mutated.tokens_per_call),
+    )
 
 
 def measure_sampled_distance(experiment: Experiment, prompt: Text, exact: Distribution, seed: int) -> float:

@@ -101,7 +101,7 @@ def find_changes(mutant: Mutant) -> list[tuple[object, str, object]]:
     """Returns which attributes get what: a function another code, the libraries other functions."""
     function, _, faulty = find_patch(mutant)
     if function is not None:
-        return [(function, "__code__", compiled(mutant, faulty))]
+        return [(function, "__code__", compile_function(mutant, faulty))]
     changes: list[tuple[object, str, object]] = []
     for dtype in COMPUTES_IN:
         faulty_functions = vars(build_faulty_library(mutant, dtype))
@@ -164,17 +164,20 @@ def find_patch(mutant: Mutant) -> Patch:
     Raises:
         ValueError: if it fits nowhere, or more than one place.
     """
-    patches = []
     if mutant.is_native:
         source = SOURCE.with_name(Path(mutant.path).name).read_text(encoding="utf-8")
         name = mutant.function.rpartition(":")[2]
         patches = [
-            Patch(None, source, new) for new in replacements_in_cpp(source, name, mutant.old, mutant.new)
+            Patch(None, source, faulty)
+            for faulty in replacements_in_cpp(source, name, mutant.old, mutant.new)
         ]
     else:
-        for function in find_functions(mutant.function):
-            source = textwrap.dedent(inspect.getsource(function))
-            patches += [Patch(function, source, new) for new in replacements(source, mutant.old, mutant.new)]
+        sources = {f: textwrap.dedent(inspect.getsource(f)) for f in find_functions(mutant.function)}
+        patches = [
+            Patch(function, source, faulty)
+            for function, source in sources.items()
+            for faulty in replacements(source, mutant.old, mutant.new)
+        ]
     if len(patches) != 1:
         raise ValueError(
             f"the pattern of {mutant.name} should fit {mutant.function} in one place, not in {len(patches)}"
@@ -182,7 +185,7 @@ def find_patch(mutant: Mutant) -> Patch:
     return patches[0]
 
 
-def compiled(mutant: Mutant, source: str) -> CodeType:
+def compile_function(mutant: Mutant, source: str) -> CodeType:
     """Returns the code of the function that a source defines."""
     tree = ast.parse(source)
     definition = tree.body[0]

@@ -11,7 +11,7 @@ from minispec.core import verify
 from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier, verify_rejection
 from minispec.evidence.zoo.mutants import mutant_named
-from minispec.evidence.zoo.mutation import patch_of
+from minispec.evidence.zoo.mutation import find_patch
 from minispec.verifiers.coupled import verify_coupled
 
 PARTS = [f"{verify.__name__}:{part}" for part in ("residual", "next_distribution", "accept_rejection")]
@@ -27,7 +27,7 @@ def rule_with(bug: str) -> Verifier:
     if mutant.function not in PARTS:
         raise ValueError(f"the bug {bug} is in {mutant.function}, not in a rule")
     space: dict[str, Any] = {"__name__": f"{verify.__name__} with {bug}"}
-    for source in (inspect.getsource(verify), patch_of(mutant).faulty):
+    for source in (inspect.getsource(verify), find_patch(mutant).faulty):
         exec(source, space)
     return Verifier(bug, space["accept_rejection"])
 

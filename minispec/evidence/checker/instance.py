@@ -1,8 +1,8 @@
 """What a rule is tried on: the target's distributions, the draft's, and every draft that there can be.
 
-An acceptance rule never sees a model, only numbers. So an instance is a handful of distributions: the target's
-after every prefix, and the draft's. What is drafted is a tree of candidates; a chain is the tree with one
-branch.
+An acceptance rule never sees a model, only numbers. So an instance is a handful of distributions: those of
+the target after every prefix, and those of the draft. What is drafted is a tree of candidates; a chain is the
+tree with one branch.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

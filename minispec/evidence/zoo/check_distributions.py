@@ -3,6 +3,7 @@
 Each looks at one case, and says what is wrong, or None.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
@@ -13,6 +14,7 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.proof.by_hand import (
+    Draw,
     distributions_after,
     drafts_by_hand,
     greedy_by_hand,
@@ -22,7 +24,7 @@ from minispec.evidence.proof.by_hand import (
     rounded,
     warp_by_hand,
 )
-from minispec.evidence.proof.cases import Case, Text
+from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
     Distribution,
     branches,
@@ -43,10 +45,10 @@ COPIES = 16  # how many rows of one prompt get keyed noise of their own
 
 def check_distribution(case: Case) -> str | None:
     """The joint distribution of whole outputs, branch by branch, is the chain rule's."""
-    return fault_of(case, speculative_distributions(case).distributions)
+    return find_distribution_fault(case, speculative_distributions(case).distributions)
 
 
-def fault_of(case: Case, distributions: Sequence[Distribution]) -> str | None:
+def find_distribution_fault(case: Case, distributions: Sequence[Distribution]) -> str | None:
     """Says where distributions, one per prompt, are not those of the case's target."""
     for prompt, actual, expected in zip(case.prompts, distributions, exact_distributions(case), strict=True):
         after = f"after {list(prompt)}"
@@ -68,15 +70,17 @@ def check_distribution_gpt(case: Case) -> str | None:
 
 def check_greedy(case: Case) -> str | None:
     """At temperature 0 both verifiers emit what a plain loop without a cache emits."""
-    trees = case.verifier.takes_tree
-    for verifier in (verify_tree_greedy, verify_tree) if trees else (verify_greedy, verify_rejection):
-        cold = replace(case, warp=Warp(temperature=0), draft_warp=None, verifier=verifier)
-        actual = outcomes(list(cold.rounds(case.prompts, SeededRng(0))), len(case.prompts))
+    takes_tree = case.verifier.takes_tree
+    for verifier in (verify_tree_greedy, verify_tree) if takes_tree else (verify_greedy, verify_rejection):
+        greedy_case = replace(case, warp=Warp(temperature=0), draft_warp=None, verifier=verifier)
+        actual = outcomes(list(greedy_case.rounds(case.prompts, SeededRng(0))), len(case.prompts))
         for prompt, (tokens, finish) in zip(case.prompts, actual, strict=True):
-            want = greedy_by_hand(case, prompt)
-            if tokens != want:
-                return f"after {list(prompt)} {verifier.name} emits {list(tokens)}, the target {list(want)}"
-            if finish != case.finish(prompt, want):
+            expected = greedy_by_hand(case, prompt)
+            if tokens != expected:
+                return (
+                    f"after {list(prompt)} {verifier.name} emits {list(tokens)}, the target {list(expected)}"
+                )
+            if finish != case.finish(prompt, expected):
                 return f"after {list(prompt)} {verifier.name} ends for the wrong reason: {finish}"
     return None
 
@@ -88,8 +92,10 @@ def check_coupled(case: Case) -> str | None:
     prompts = case.prompts * COPIES
     rounds = replace(case, verifier=verify_coupled).rounds(prompts, KeyedRng(0))
     actual = outcomes(list(rounds), len(prompts))
-    alone = target_only_texts(case.target, prompts, case.max_new_tokens, case.warp, KeyedRng(0), case.eos)
-    for prompt, (tokens, _), text in zip(prompts, actual, alone, strict=True):
+    target_only = target_only_texts(
+        case.target, prompts, case.max_new_tokens, case.warp, KeyedRng(0), case.eos
+    )
+    for prompt, (tokens, _), text in zip(prompts, actual, target_only, strict=True):
         if list(tokens) != text:
             return f"after {list(prompt)} it emits {list(tokens)}, the target alone {text}"
     return None
@@ -101,24 +107,26 @@ def check_warp(case: Case) -> str | None:
         for texts in reachable(case):
             logits = logits_after(model, texts)
             for actual, scores in zip(warp(logits).tolist(), logits.tolist(), strict=True):
-                if not equal(actual, want := warp_by_hand(scores, warp)):
-                    return f"logits {rounded(scores)} give {rounded(actual)}, not {rounded(want)}"
+                if not all_close(actual, expected := warp_by_hand(scores, warp)):
+                    return f"logits {rounded(scores)} give {rounded(actual)}, not {rounded(expected)}"
     return None
 
 
 def check_draft_distribution(case: Case) -> str | None:
     """The distribution that the draft reports is its model's, warped, after the true text."""
     reported = [
-        (step.text, step.drafted[:i], q)
+        ((step.text, step.drafted[:i]), q)
         for branch in branches(case)
         for step in branch.steps
         for i, q in enumerate(step.q)
     ]
-    true = drafts_by_hand(case, [(text, before) for text, before, _ in reported])
-    for text, before, q in reported:
-        if not equal(q, want := true[text, before]):
-            drafted = f" and {list(before)}, drafted," if before else ""
-            return f"after {list(text)}{drafted} it reports {rounded(q)}, not {rounded(want)}"
+    expected = drafts_by_hand(case, [draw for draw, _ in reported])
+    for draw, q in reported:
+        if not all_close(q, expected[draw]):
+            text, drafted = map(list, draw)
+            return (
+                f"after {text} and {drafted}, drafted, it reports {rounded(q)}, not {rounded(expected[draw])}"
+            )
     return None
 
 
@@ -126,45 +134,47 @@ def check_acceptance(case: Case) -> str | None:
     """All that fits is drafted, and accepted as often as true distributions overlap; not for all rules."""
     if not case.verifier.stops_at_first_rejection:
         return None
-    distributions: dict[tuple[int, Text, Text], list[float]] = {}
+    tested_weights: dict[Draw, float] = defaultdict(float)
+    accepted_weights: dict[Draw, float] = defaultdict(float)
     for branch in branches(case):
         for step in branch.steps:
             end = min(len(case.prompts[branch.prompt]) + case.max_new_tokens, case.context)
-            most = min(case.k, end - len(step.text) - 1)
-            if len(step.drafted) > most or (case.drafts_all and len(step.drafted) < most):
-                return f"after {list(step.text)} it drafts {len(step.drafted)}, where {most} fit"
+            max_drafted = min(case.k, end - len(step.text) - 1)
+            if len(step.drafted) > max_drafted or (case.drafts_all and len(step.drafted) < max_drafted):
+                return f"after {list(step.text)} it drafts {len(step.drafted)}, where {max_drafted} fit"
             tested = min(step.accepted + 1, len(step.drafted))
             if step.tested != tested:
                 return f"it reports {step.tested} tested tokens of {len(step.drafted)} drafted, not {tested}"
             for i in range(tested):
-                key = (branch.prompt, step.text, step.drafted[:i])
-                weights = distributions.setdefault(key, [0, 0])
-                weights[0] += branch.weight
-                weights[1] += branch.weight * (i < step.accepted)
+                key = (step.text, step.drafted[:i])
+                tested_weights[key] += branch.weight
+                accepted_weights[key] += branch.weight * (i < step.accepted)
     p = distributions_after(
-        case.target, case.warp, list({text + drafted for _, text, drafted in distributions})
+        case.target, case.warp, list({text + drafted for text, drafted in tested_weights})
     )
-    q = drafts_by_hand(case, [(text, drafted) for _, text, drafted in distributions])
-    for (_, text, drafted), (tested_weight, kept_weight) in distributions.items():
-        actual = kept_weight / tested_weight
-        want = overlap(case, p[text + drafted], q[text, drafted])
-        if not abs(actual - want) <= 1e-9:
-            return f"after {list(text + drafted)} it accepts with probability {actual:.4f}, not {want:.4f}"
+    q = drafts_by_hand(case, tested_weights)
+    for (text, drafted), weight in tested_weights.items():
+        actual = accepted_weights[text, drafted] / weight
+        expected = overlap(case, p[text + drafted], q[text, drafted])
+        if not abs(actual - expected) <= 1e-9:
+            return (
+                f"after {list(text + drafted)} it accepts with probability {actual:.4f}, not {expected:.4f}"
+            )
     return None
 
 
 def check_rounding(case: Case) -> str | None:
     """Where p and q differ by rounding alone, what comes out is p, in every branch, however rare."""
     for p in distributions_after(case.target, case.warp, case.prompts).values():
-        normalised = [prob / fsum(p) for prob in p]
+        normalized = [prob / fsum(p) for prob in p]
         for token in (token for token, prob in enumerate(p) if prob > 0):
             q = torch.tensor(p, dtype=torch.float64)
             q[token] = torch.nextafter(q[token], q.new_tensor(2.0))
-            if not equal(actual := first_token(case.verifier, p, q).distribution, normalised):
+            if not all_close(actual := first_token(case.verifier, p, q).distribution, normalized):
                 return f"p and q alike but for the last bit give {rounded(actual)}, not {rounded(p)}"
     return None
 
 
-def equal(p: Sequence[float], q: Sequence[float]) -> bool:
+def all_close(p: Sequence[float], q: Sequence[float]) -> bool:
     """Says whether two distributions are equal up to float64's rounding; never where there is a NaN."""
     return len(p) == len(q) and all(abs(a - b) <= EXACT for a, b in zip(p, q, strict=True))

@@ -8,12 +8,12 @@ from minispec.core.model import GPT, GPTConfig
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import speculative_distributions
 from minispec.evidence.proof.models import tiny_gpt
-from minispec.evidence.zoo.check_distributions import fault_of
+from minispec.evidence.zoo.check_distributions import find_distribution_fault
 from minispec.native.backend import NATIVE
 from minispec.native.model import NativeGPT
 
 FORWARDS = 200
-LONGEST = 16  # tokens
+MAX_LENGTH = 16  # tokens
 
 
 @cache
@@ -30,21 +30,21 @@ def check_native_threads(case: Case) -> str | None:
     """
     if not (isinstance(case.target, GPT) and case.drafts_with == "model"):
         return None
-    model = tiny_gpt(GPTConfig(64, layers=4, width=64, heads=4, kv_heads=2, ffn=256, max_length=LONGEST))
-    alone, threaded = (NativeGPT(model, threads=threads) for threads in (1, 2))
-    blocks = [torch.arange(n)[None] for n in range(1, LONGEST + 1)]
-    before = torch.get_num_threads()
+    model = tiny_gpt(GPTConfig(64, layers=4, width=64, heads=4, kv_heads=2, ffn=256, max_length=MAX_LENGTH))
+    one_thread, two_threads = (NativeGPT(model, threads=threads) for threads in (1, 2))
+    blocks = [torch.arange(n)[None] for n in range(1, MAX_LENGTH + 1)]
+    torch_threads = torch.get_num_threads()
     torch.set_num_threads(2)  # a model is shared by as many as torch may use
     try:
-        expected = [alone(block) for block in blocks]
-        for number in range(FORWARDS):
-            if not torch.equal(threaded(blocks[number % LONGEST]), expected[number % LONGEST]):
-                return f"forward {number} of two threads has other logits than that of one"
+        expected = [one_thread(block) for block in blocks]
+        for index in range(FORWARDS):
+            if not torch.equal(two_threads(blocks[index % MAX_LENGTH]), expected[index % MAX_LENGTH]):
+                return f"forward {index} of two threads has other logits than that of one"
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(torch_threads)
     return None
 
 
 def check_native(case: Case) -> str | None:
     """Drafted and decided in C++, whole outputs have the chain rule's distribution, branch by branch."""
-    return fault_of(case, speculative_distributions(on_native(case)).distributions)
+    return find_distribution_fault(case, speculative_distributions(on_native(case)).distributions)

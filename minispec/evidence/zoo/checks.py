@@ -1,8 +1,8 @@
 """All checks of the zoo, by name: ours, and three tests of well-known projects, reimplemented.
 
 Those are here for comparison: what do they miss? Each keeps what is essential: what is looked at, how much of
-it, and how much may be off. None looks at the case that it is given. All draw with a fixed seed, so a verdict
-is the same each time; over seeds, right code would fail as rarely as the docstrings say.
+it, and how far off it may be. None looks at the case that it is given. All draw with a fixed seed, so a
+verdict is the same each time; over seeds, right code would fail as rarely as the docstrings say.
 """
 
 from collections.abc import Callable
@@ -36,13 +36,13 @@ def check_like_transformers(case: Case) -> str | None:
     """
     p = torch.tensor([0.4, 0.0, 0.1, 0.2, 0.3], dtype=torch.float64)
     q = torch.tensor([0.0, 1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    n = CANDIDATE_DRAWS
-    draft = Draft(torch.ones(n, 1, dtype=torch.long), q.expand(n, 1, -1))
-    verdict = verify_rejection(draft, p.expand(n, 2, -1), SeededRng(0))
+    rows = CANDIDATE_DRAWS
+    draft = Draft(torch.ones(rows, 1, dtype=torch.long), q.expand(rows, 1, -1))
+    verdict = verify_rejection(draft, p.expand(rows, 2, -1), SeededRng(0))
     if bool(verdict.accepted.any()):
         return "the candidate that the target never emits is accepted"
-    tv = float((verdict.token.bincount(minlength=5) / n - p).abs().sum() / 2)
-    return f"what is emitted is off by {tv:.3f}" if not tv <= 0.03 else None
+    distance = float((verdict.token.bincount(minlength=5) / rows - p).abs().sum() / 2)
+    return f"what is emitted is off by {distance:.3f}" if not distance <= 0.03 else None
 
 
 def check_like_vllm_rejection(case: Case) -> str | None:
@@ -54,10 +54,10 @@ def check_like_vllm_rejection(case: Case) -> str | None:
     """
     scores = torch.rand(2, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     p, q = torch.softmax(scores, dim=-1)
-    n = POOLED_ROWS
+    rows = POOLED_ROWS
     rng = SeededRng(1)
-    tokens = torch.stack([rng.categorical(q.expand(n, -1)) for _ in range(2)], dim=1)
-    verdict = verify_rejection(Draft(tokens, q.expand(n, 2, -1)), p.expand(n, 3, -1), rng)
+    tokens = torch.stack([rng.categorical(q.expand(rows, -1)) for _ in range(2)], dim=1)
+    verdict = verify_rejection(Draft(tokens, q.expand(rows, 2, -1)), p.expand(rows, 3, -1), rng)
     accepted = torch.arange(2) < verdict.accepted[:, None]
     pooled = torch.cat([tokens[accepted], verdict.token[verdict.accepted < 2]])
     distance = float((pooled.bincount(minlength=10) / len(pooled) - p).norm())
@@ -69,10 +69,12 @@ def check_like_vllm_greedy(case: Case) -> str | None:
     target, draft = table_pair(5, 0)
     prompts = [[first, *range(n)] for n in range(3) for first in range(4)]
     setting = Case("like vLLM", target, draft, (), 3, 8, Warp(temperature=0), verifier=verify_greedy)
-    actual = outcomes(list(setting.rounds(prompts, SeededRng(0))), len(prompts))
-    alone = [target_only_texts(target, [prompt], 8, setting.warp, SeededRng(0)) for prompt in prompts]
-    equal = sum(list(tokens) == text for (tokens, _), (text,) in zip(actual, alone, strict=True))
-    return f"{equal} of {len(prompts)} texts are alike" if 3 * equal < 2 * len(prompts) else None
+    speculative = outcomes(list(setting.rounds(prompts, SeededRng(0))), len(prompts))
+    target_only = [target_only_texts(target, [prompt], 8, setting.warp, SeededRng(0)) for prompt in prompts]
+    equal_count = sum(
+        list(tokens) == text for (tokens, _), (text,) in zip(speculative, target_only, strict=True)
+    )
+    return f"{equal_count} of {len(prompts)} texts are alike" if 3 * equal_count < 2 * len(prompts) else None
 
 
 @dataclass(frozen=True)
@@ -91,18 +93,18 @@ class Check:
 
 
 CHECKS = (
-    Check("law", distributions.check_distribution),
-    Check("law-gpt", distributions.check_distribution_gpt),
+    Check("distribution", distributions.check_distribution),
+    Check("distribution-gpt", distributions.check_distribution_gpt),
     Check("greedy", distributions.check_greedy),
     Check("coupled", distributions.check_coupled),
     Check("warp", distributions.check_warp),
-    Check("draft-law", distributions.check_draft_distribution),
+    Check("draft-distribution", distributions.check_draft_distribution),
     Check("acceptance", distributions.check_acceptance),
     Check("rounding", distributions.check_rounding),
     Check("invariant", state.check_invariant),
     Check("ends", state.check_ends),
-    Check("chance", state.check_randomness),
-    Check("native-law", native.check_native, native=True),
+    Check("randomness", state.check_randomness),
+    Check("native", native.check_native, native=True),
     Check("native-threads", native.check_native_threads, native=True),
     Check("transformers-like", check_like_transformers, ours=False),
     Check("vllm-like-rejection", check_like_vllm_rejection, ours=False),

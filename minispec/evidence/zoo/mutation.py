@@ -86,40 +86,44 @@ def planted(mutant: Mutant) -> Iterator[None]:
     Raises:
         ValueError: if the patch does not fit, or the library cannot be built.
     """
-    changes = changes_of(mutant)
-    shipped = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+    changes = find_changes(mutant)
+    original = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     try:
         for owner, name, faulty in changes:
             setattr(owner, name, faulty)
         yield
     finally:
-        for owner, name, sound in shipped:
+        for owner, name, sound in original:
             setattr(owner, name, sound)
 
 
-def changes_of(mutant: Mutant) -> list[tuple[object, str, object]]:
+def find_changes(mutant: Mutant) -> list[tuple[object, str, object]]:
     """Returns which attributes get what: a function another code, the libraries other functions."""
-    function, _, faulty = patch_of(mutant)
+    function, _, faulty = find_patch(mutant)
     if function is not None:
-        return [(function, "__code__", compiled(mutant, faulty))]
+        return [(function, "__code__", compile_function(mutant, faulty))]
     changes: list[tuple[object, str, object]] = []
     for dtype in COMPUTES_IN:
-        broken = vars(faulty_library(mutant, dtype))
+        faulty_functions = vars(build_faulty_library(mutant, dtype))
         # What verifiers use and what a model made now will use: two, if the cache folder is another by now.
         live = {id(functions): functions for functions in (native_functions(dtype), load_native(dtype))}
-        changes += [(functions, name, broken[name]) for functions in live.values() for name in broken]
+        changes += [
+            (functions, name, faulty_functions[name])
+            for functions in live.values()
+            for name in faulty_functions
+        ]
     return changes
 
 
-def faulty_library(mutant: Mutant, dtype: torch.dtype) -> SimpleNamespace:
+def build_faulty_library(mutant: Mutant, dtype: torch.dtype) -> SimpleNamespace:
     """Returns the functions of the library with a bug; it is built if it is not there."""
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copytree(SOURCE.parent, Path(folder) / "cpp")
-        (copy / Path(mutant.path).name).write_text(patch_of(mutant).faulty, encoding="utf-8")
+        (copy / Path(mutant.path).name).write_text(find_patch(mutant).faulty, encoding="utf-8")
         return load_native(dtype, source=copy / SOURCE.name, flags=QUICK)
 
 
-def code_run(work: Callable[[], object]) -> frozenset[CodeType]:
+def called_code(work: Callable[[], object]) -> frozenset[CodeType]:
     """Does some work, and returns the code of all functions that were called for it."""
     called: set[CodeType] = set()
     before = sys.getprofile()
@@ -131,46 +135,49 @@ def code_run(work: Callable[[], object]) -> frozenset[CodeType]:
     return frozenset(called)
 
 
-def functions_at(place: str) -> list[FunctionType]:
-    """Returns the plain functions of a place: also what properties call, and what decorators wrap.
+def find_functions(path: str) -> list[FunctionType]:
+    """Returns the plain functions at a path: also what properties call, and what decorators wrap.
 
     Args:
-        place: `module:function` or `module:Class.method`, which are one, or `module:Class` for all of it.
+        path: `module:function` or `module:Class.method`, which are one, or `module:Class` for all of it.
 
     Raises:
         ValueError: if there is none.
     """
-    module_name, _, path = place.partition(":")
-    owner: Any = importlib.import_module(module_name)
-    for part in path.split("."):
-        owner = inspect.getattr_static(owner, part, None)
-    members: list[Any] = list(vars(owner).values()) if isinstance(owner, type) else [owner]
+    module_name, _, qualified_name = path.partition(":")
+    member: Any = importlib.import_module(module_name)
+    for part in qualified_name.split("."):
+        member = inspect.getattr_static(member, part, None)
+    members: list[Any] = list(vars(member).values()) if isinstance(member, type) else [member]
     called: list[Any] = [member.fget if isinstance(member, property) else member for member in members]
-    plain = [inspect.unwrap(member) for member in called]
+    unwrapped = [inspect.unwrap(member) for member in called]
     # What `dataclass` makes stands in no file.
-    functions = [f for f in plain if isinstance(f, FunctionType) and f.__code__.co_filename[0] != "<"]
+    functions = [f for f in unwrapped if isinstance(f, FunctionType) and f.__code__.co_filename[0] != "<"]
     if not functions:
-        raise ValueError(f"there is no function {place}")
+        raise ValueError(f"there is no function {path}")
     return functions
 
 
-def patch_of(mutant: Mutant) -> Patch:
+def find_patch(mutant: Mutant) -> Patch:
     """Finds the one place that a mutant's pattern fits.
 
     Raises:
         ValueError: if it fits nowhere, or more than one place.
     """
-    patches = []
     if mutant.is_native:
         source = SOURCE.with_name(Path(mutant.path).name).read_text(encoding="utf-8")
         name = mutant.function.rpartition(":")[2]
         patches = [
-            Patch(None, source, new) for new in replacements_in_cpp(source, name, mutant.old, mutant.new)
+            Patch(None, source, faulty)
+            for faulty in replacements_in_cpp(source, name, mutant.old, mutant.new)
         ]
     else:
-        for function in functions_at(mutant.function):
-            source = textwrap.dedent(inspect.getsource(function))
-            patches += [Patch(function, source, new) for new in replacements(source, mutant.old, mutant.new)]
+        sources = {f: textwrap.dedent(inspect.getsource(f)) for f in find_functions(mutant.function)}
+        patches = [
+            Patch(function, source, faulty)
+            for function, source in sources.items()
+            for faulty in replacements(source, mutant.old, mutant.new)
+        ]
     if len(patches) != 1:
         raise ValueError(
             f"the pattern of {mutant.name} should fit {mutant.function} in one place, not in {len(patches)}"
@@ -178,7 +185,7 @@ def patch_of(mutant: Mutant) -> Patch:
     return patches[0]
 
 
-def compiled(mutant: Mutant, source: str) -> CodeType:
+def compile_function(mutant: Mutant, source: str) -> CodeType:
     """Returns the code of the function that a source defines."""
     tree = ast.parse(source)
     definition = tree.body[0]
@@ -192,7 +199,7 @@ def compiled(mutant: Mutant, source: str) -> CodeType:
 
 def diff(mutant: Mutant) -> str:
     """Returns the patch as a unified diff, with two lines around it."""
-    _, source, faulty = patch_of(mutant)
+    _, source, faulty = find_patch(mutant)
     texts = source.splitlines(), faulty.splitlines()
     lines = difflib.unified_diff(*texts, mutant.path, mutant.name, lineterm="", n=2)
     return "\n".join(lines)

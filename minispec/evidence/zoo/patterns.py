@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 PLACEHOLDER = re.compile(r"\$(\w+)")
-STANDS_FOR = "any_"  # before a placeholder's name, for Python's parser
+PLACEHOLDER_PREFIX = "any_"  # before a placeholder's name, for Python's parser
 OPERATORS = (ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.UnaryOp)
 
 
@@ -22,57 +22,54 @@ def replacements(source: str, old: str, new: str) -> list[str]:
         old: the pattern: an expression, or statements that stand one after the other.
         new: what comes there, with the same placeholders.
     """
-    pattern: list[Any] = statements(old)
+    pattern: list[Any] = parse_pattern(old)
     nodes = list(ast.walk(ast.parse(source)))
-    if isinstance(pattern[0], ast.Expr) and is_expression(new):
+    if [type(node) for node in (*pattern, *parse_pattern(new))] == [ast.Expr, ast.Expr]:
         pattern = [pattern[0].value]
         places: list[Any] = [[node] for node in nodes if isinstance(node, ast.expr)]
     else:
         blocks = [block for node in nodes for _, block in ast.iter_fields(node) if isinstance(block, list)]
         places = [block[i : i + len(pattern)] for block in blocks for i in range(len(block))]
-    matches = []
+    replaced = []
     for place in places:
-        bound: dict[str, str] = {}
-        if fits(pattern, place, bound):
-            matches.append(spliced(source, place, filled(new, bound)))
-    return matches
+        bindings: dict[str, str] = {}
+        if matches(pattern, place, bindings):
+            replaced.append(splice(source, place, fill(new, bindings)))
+    return replaced
 
 
-def statements(text: str) -> list[ast.stmt]:
-    """Parses a pattern."""
-    return ast.parse(PLACEHOLDER.sub(rf"{STANDS_FOR}\1", text)).body
+def parse_pattern(text: str) -> list[ast.stmt]:
+    """Parses a pattern; placeholders become names."""
+    return ast.parse(PLACEHOLDER.sub(rf"{PLACEHOLDER_PREFIX}\1", text)).body
 
 
-def is_expression(text: str) -> bool:
-    """Whether a pattern is an expression, and no statement."""
-    parsed = statements(text)
-    return len(parsed) == 1 and isinstance(parsed[0], ast.Expr)
-
-
-def fits(pattern: object, code: object, bound: dict[str, str]) -> bool:
-    """Whether code has the structure of a pattern; notes in `bound` what each placeholder stands for."""
-    if isinstance(pattern, ast.Name) and pattern.id.startswith(STANDS_FOR):
+def matches(pattern: object, code: object, bindings: dict[str, str]) -> bool:
+    """Whether code has the structure of a pattern; notes in `bindings` what each placeholder stands for."""
+    if isinstance(pattern, ast.Name) and pattern.id.startswith(PLACEHOLDER_PREFIX):
         if not isinstance(code, ast.AST):
             return False
         text = f"({ast.unparse(code)})" if isinstance(code, OPERATORS) else ast.unparse(code)
-        return bound.setdefault(pattern.id.removeprefix(STANDS_FOR), text) == text
+        return bindings.setdefault(pattern.id.removeprefix(PLACEHOLDER_PREFIX), text) == text
     if isinstance(pattern, list):
         if not isinstance(code, list) or len(code) != len(pattern):
             return False
-        return all(fits(part, of_code, bound) for part, of_code in zip(pattern, code, strict=True))
+        return all(
+            matches(pattern_part, code_part, bindings)
+            for pattern_part, code_part in zip(pattern, code, strict=True)
+        )
     if isinstance(pattern, ast.AST):
         fields = [name for name in pattern._fields if name != "ctx"]
-        same_type = type(pattern) is type(code)
-        return same_type and all(fits(getattr(pattern, name), getattr(code, name), bound) for name in fields)
+        same = type(pattern) is type(code)
+        return same and all(matches(getattr(pattern, name), getattr(code, name), bindings) for name in fields)
     return pattern == code
 
 
-def filled(text: str, bound: dict[str, str]) -> str:
+def fill(text: str, bindings: dict[str, str]) -> str:
     """Puts in what the placeholders stand for."""
-    return PLACEHOLDER.sub(lambda match: bound[match[1]], text)
+    return PLACEHOLDER.sub(lambda match: bindings[match[1]], text)
 
 
-def spliced(source: str, place: Sequence[ast.expr | ast.stmt], new: str) -> str:
+def splice(source: str, place: Sequence[ast.expr | ast.stmt], new: str) -> str:
     """Returns the source with new text in a place; further lines get the indentation of the first."""
     lines = source.encode().splitlines(keepends=True)  # columns are counted in bytes
     first = place[0]
@@ -81,28 +78,27 @@ def spliced(source: str, place: Sequence[ast.expr | ast.stmt], new: str) -> str:
     end = last.end_lineno or last.lineno
     after = lines[end - 1][last.end_col_offset :] + b"".join(lines[end:])
     text = new.replace("\n", "\n" + " " * first.col_offset)
-    spliced_text = before.decode() + text + after.decode()
+    replaced = before.decode() + text + after.decode()
     if not isinstance(first, ast.expr):
-        return spliced_text
-    in_parentheses = f"{before.decode()}({text}){after.decode()}"
-    unchanged = ast.dump(ast.parse(spliced_text)) == ast.dump(ast.parse(in_parentheses))
-    return spliced_text if unchanged else in_parentheses
+        return replaced
+    parenthesized = f"{before.decode()}({text}){after.decode()}"
+    same = ast.dump(ast.parse(replaced)) == ast.dump(ast.parse(parenthesized))
+    return replaced if same else parenthesized
 
 
 def replacements_in_cpp(source: str, function: str, old: str, new: str) -> list[str]:
     """Returns C++ code with one place replaced, for each place in a function that a pattern fits."""
-    words: list[str] = []
+    word_patterns: list[str] = []
     for word in re.findall(r"\$?\w+|\S", old):
         name = word[1:]
         if not word.startswith("$"):
-            words.append(rf"\b{word}\b" if word[0].isalnum() else re.escape(word))
-        elif any(f"<{name}>" in other_word for other_word in words):
-            words.append(rf"\b(?P={name})\b")
+            word_patterns.append(rf"\b{word}\b" if word[0].isalnum() else re.escape(word))
+        elif any(f"<{name}>" in earlier for earlier in word_patterns):
+            word_patterns.append(rf"\b(?P={name})\b")
         else:
-            words.append(rf"\b(?P<{name}>\w+)\b")
+            word_patterns.append(rf"\b(?P<{name}>\w+)\b")
     body = re.search(rf"^\S[^\n]*\b{function}\(.*?^}}", source, re.MULTILINE | re.DOTALL)
     if body is None:
         return []
-    pattern = re.compile(r"\s*".join(words))
-    places = pattern.finditer(source, *body.span())
-    return [source[: m.start()] + filled(new, m.groupdict()) + source[m.end() :] for m in places]
+    places = re.compile(r"\s*".join(word_patterns)).finditer(source, *body.span())
+    return [source[: m.start()] + fill(new, m.groupdict()) + source[m.end() :] for m in places]

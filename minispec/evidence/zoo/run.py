@@ -35,13 +35,13 @@ from minispec.evidence.zoo.check_native import on_native
 from minispec.evidence.zoo.checks import CHECKS, Check
 from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS
-from minispec.evidence.zoo.mutation import Mutant, code_run, patch_of, planted
+from minispec.evidence.zoo.mutation import Mutant, called_code, find_patch, planted
 from minispec.native.decisions import NativeRng
 from minispec.native.library import why_missing
 
 SAMPLES = 10_000  # rows per prompt, where damage cannot be enumerated
 NATIVE_ROWS = 2_500  # of a batch in C++
-MOST_BRANCHES = 200  # where rows influence each other, batches are enumerated one branch at a time
+MAX_JOINT_BRANCHES = 200  # where rows influence each other, batches are enumerated one branch at a time
 FALSE_ALARM = 1e-9  # of each sampled damage
 GENERATOR = "minispec.core.rng:SeededRng"  # an enumeration brings its own rng, and does not meet its bugs
 
@@ -61,84 +61,79 @@ def zoo(
     cases = size_ordered_cases(seed) if cases is None else cases
     if not cases:
         raise ValueError("there is no case to try; give at least one")
-    in_cpp = sum(mutant.is_native for mutant in mutants)
+    native_count = sum(mutant.is_native for mutant in mutants)
     left_out = None
-    if in_cpp and (reason := why_missing()):
-        left_out = f"{in_cpp} mutants: {reason}"
+    if native_count and (reason := why_missing()):
+        left_out = f"{native_count} mutants: {reason}"
         mutants = [mutant for mutant in mutants if not mutant.is_native]
         checks = [check for check in checks if not check.native]
-    peer_results = {
-        check: answer(check, cases[0]) for check in checks if not check.ours
-    }  # they look at no case
-    code_of = {check: code_run(partial(answer, check, cases[0])) for check in peer_results}
+    # Tests of other projects ignore the case.
+    foreign_results = {check: run_check(check, cases[0]) for check in checks if not check.ours}
+    foreign_code = {check: called_code(partial(run_check, check, cases[0])) for check in foreign_results}
     unmutated = {}
     for case in cases:
         tell(f"the shipped code: {case.name}")
-        unmutated[case.name] = {
-            check.name: peer_results.get(check) or answer(check, case) for check in checks
-        }
-    code_of_case = {case: code_run(partial(speculative_distributions, case)) for case in cases}
+        results = {check.name: foreign_results.get(check) or run_check(check, case) for check in checks}
+        unmutated[case.name] = results
+    case_code = {case: called_code(partial(speculative_distributions, case)) for case in cases}
     specimens = []
     for mutant in mutants:
         tell(mutant.name)
-        function = patch_of(mutant).function
-        if function is None:
-            known_results = peer_results
-            in_tables = mutant.path.endswith("decisions.h")  # table models come to the decisions only
-            meeting = [case for case in cases if in_tables or isinstance(case.target, GPT)]
+        function = find_patch(mutant).function
+        code = None if function is None else function.__code__
+        unaffected = {
+            check: foreign_results[check] for check in foreign_code if code not in foreign_code[check]
+        }
+        if code is None:
+            table_cases = mutant.path.endswith("decisions.h")  # table models come to the decisions only
+            affected_cases = [case for case in cases if table_cases or isinstance(case.target, GPT)]
         else:
-            code = function.__code__
-            known_results = {
-                check: result for check, result in peer_results.items() if code not in code_of[check]
-            }
-            meeting = [case for case in cases if code in code_of_case[case]]
-        specimens.append(
-            examine(mutant, meeting or cases, checks, seed, known_results)
-        )  # or only a check meets it
+            affected_cases = [case for case in cases if code in case_code[case]]
+        specimens.append(find_specimen(mutant, affected_cases or cases, checks, seed, unaffected))
     return Zoo(tuple(specimens), tuple(checks), unmutated, perf_counter() - started, left_out)
 
 
-def examine(
+def find_specimen(
     mutant: Mutant,
     cases: Sequence[Case],
     checks: Sequence[Check],
     seed: int,
-    known_results: Mapping[Check, CheckResult],
+    unaffected: Mapping[Check, CheckResult],
 ) -> Specimen:
     """Finds the smallest case that shows a mutant and on which a check of ours kills it.
 
     Where no case shows the effect that the mutant should have, the first one on which it is killed will do.
-    Checks that do not come to it have the `known_results`, as for the shipped code.
+    `unaffected` has the results of checks that do not call the mutated code.
     """
-    for must_show in (True, False):
+    for needs_effect in (True, False):
         for case in cases:
-            if mutant.crosses_rows and branches_together(case) > MOST_BRANCHES:
+            if mutant.crosses_rows and count_joint_branches(case) > MAX_JOINT_BRANCHES:
                 continue
             exact, shipped = references(case, mutant.crosses_rows)
             with planted(mutant):
-                damage = damage_of(mutant, case, seed, exact, shipped)
-                if must_show and not damage.shows(mutant.effect):
+                damage = measure_damage(mutant, case, seed, exact, shipped)
+                if needs_effect and not damage.shows(mutant.effect):
                     continue
-                cells = {check.name: known_results.get(check) or answer(check, case) for check in checks}
+                cells = {check.name: unaffected.get(check) or run_check(check, case) for check in checks}
             if any(cells[check.name].killed for check in checks if check.ours):
                 return Specimen(mutant, case.name, damage, cells)
     return Specimen(mutant, None, damage, cells)
 
 
 @cache
-def branches_together(case: Case) -> int:
-    """Returns how many branches a batch of all prompts has: the product of the rows' own."""
+def count_joint_branches(case: Case) -> int:
+    """Returns how many branches a batch of all prompts has: the product over its rows."""
     return prod(Counter(branch.prompt for branch in branches(case)).values())
 
 
 @cache
 def references(case: Case, together: bool) -> tuple[list[Distribution], Enumerated]:
-    """Returns the right distributions, and what the shipped loop does; not for a planted bug to see."""
+    """Returns the exact distributions, and what the shipped loop does; call it before a bug is planted."""
     return exact_distributions(case), speculative_distributions(case, together)
 
 
-def answer(check: Check, case: Case) -> CheckResult:
-    """Makes a check; an exception is an answer too."""
+def run_check(check: Check, case: Case) -> CheckResult:
+    """Makes a check; an exception counts as a kill."""
     try:
         reason = check.ask(case)
     except Exception as error:  # a bug may do anything
@@ -146,7 +141,7 @@ def answer(check: Check, case: Case) -> CheckResult:
     return CheckResult(reason is not None, reason)
 
 
-def damage_of(
+def measure_damage(
     mutant: Mutant, case: Case, seed: int, exact: Sequence[Distribution], shipped: Enumerated
 ) -> Damage:
     """Measures what a mutant, planted already, does to a case, beside what is right and what is shipped.
@@ -163,19 +158,25 @@ def damage_of(
             if mutant.is_native:
                 experiment = Experiment(on_native(case), SAMPLES, NATIVE_ROWS, rng=NativeRng)
             pairs = zip(case.prompts, exact, strict=True)
-            distances = [sampled_distance(experiment, prompt, want, seed) for prompt, want in pairs]
+            distances = [
+                measure_sampled_distance(experiment, prompt, expected, seed) for prompt, expected in pairs
+            ]
         elif not mutant.is_native:
             mutated = speculative_distributions(case, mutant.crosses_rows)
             distances = list(map(total_variation, mutated.distributions, exact))
     except Exception as error:  # a bug may do anything
-        unknown = (shipped.acceptance, None), (shipped.tokens_per_call, None)
-        return Damage(None, True, *unknown, crash=one_line(error))
-    worst = max(distances)
-    speed = (shipped.acceptance, mutated.acceptance), (shipped.tokens_per_call, mutated.tokens_per_call)
-    return Damage(worst if not worst <= EXACT else 0.0, not sampled, *speed)
+        crash = one_line(error)
+        return Damage(None, True, (shipped.acceptance, None), (shipped.tokens_per_call, None), crash)
+    max_distance = max(distances)
+    return Damage(
+        max_distance if not max_distance <= EXACT else 0.0,
+        not sampled,
+        (shipped.acceptance, mutated.acceptance),
+        (shipped.tokens_per_call, mutated.tokens_per_call),
+    )
 
 
-def sampled_distance(experiment: Experiment, prompt: Text, exact: Distribution, seed: int) -> float:
+def measure_sampled_distance(experiment: Experiment, prompt: Text, exact: Distribution, seed: int) -> float:
     """Returns the total variation between samples and what is right; 0 where the samples could be right.
 
     Rows of one batch are the samples. For right samples the result is above 0 with a probability of 1e-9 at

@@ -14,7 +14,7 @@ from minispec.core.verify import accept_rejection, next_distribution, residual, 
 from minispec.core.warp import Warp
 from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
-from minispec.evidence.zoo.mutation import code_run, diff, functions_at, patch_of, planted
+from minispec.evidence.zoo.mutation import called_code, diff, find_functions, find_patch, planted
 from minispec.io.checkpoint import cache_folder
 from minispec.native.library import COMPUTES_IN, load_native, native_functions
 from minispec.native.model import NativeGPT
@@ -27,7 +27,7 @@ Q = torch.tensor([1.0, 0.0])
 def test_every_bug_is_in_the_live_code_while_it_is_planted():
     """The code differs; afterwards the very same code object is back."""
     for mutant in MUTANTS:
-        function = patch_of(mutant).function
+        function = find_patch(mutant).function
         if function is None:
             continue
         before = function.__code__
@@ -48,25 +48,27 @@ def test_the_bug_is_in_the_live_function_and_is_gone_afterwards():
 
 def test_what_is_called_is_noted():
     """A function that is called, also by another one; not one that is only named; and nothing afterwards."""
-    found = code_run(
+    called = called_code(
         lambda: next_distribution(P[None, None], Q[None, None], torch.tensor([0]), torch.tensor([1]))
     )
-    assert {residual.__code__, next_distribution.__code__} <= found
-    assert accept_rejection.__code__ not in found and accept_rejection.__code__ not in code_run(lambda: None)
+    assert {residual.__code__, next_distribution.__code__} <= called
+    assert accept_rejection.__code__ not in called and accept_rejection.__code__ not in called_code(
+        lambda: None
+    )
 
 
 def test_methods_properties_and_what_is_decorated_are_found():
     """A getter, a method, a static one, what is decorated, what a verifier decides by, all of a class."""
-    assert functions_at("minispec.core.model:Tree.after") == [Tree.after]
-    assert functions_at("minispec.core.batch:Batch.live") == [Batch.live.fget]
-    assert functions_at("minispec.core.batch:Row.append") == [Row.append]
-    assert functions_at("minispec.core.verify:accept_rejection") == [verify_rejection.decide]
-    (inside,) = functions_at("minispec.core.loop:speculate")
-    assert isinstance(inside, FunctionType) and not hasattr(inside, "__wrapped__")
-    assert {Warp.__call__, Warp._cut} <= set(functions_at("minispec.core.warp:Warp"))
+    assert find_functions("minispec.core.model:Tree.after") == [Tree.after]
+    assert find_functions("minispec.core.batch:Batch.live") == [Batch.live.fget]
+    assert find_functions("minispec.core.batch:Row.append") == [Row.append]
+    assert find_functions("minispec.core.verify:accept_rejection") == [verify_rejection.decide]
+    (function,) = find_functions("minispec.core.loop:speculate")
+    assert isinstance(function, FunctionType) and not hasattr(function, "__wrapped__")
+    assert {Warp.__call__, Warp._cut} <= set(find_functions("minispec.core.warp:Warp"))
     for name in ("minispec.core.loop:nothing", "minispec.core.batch:Batch.nothing"):
         with pytest.raises(ValueError, match="there is no function"):
-            functions_at(name)
+            find_functions(name)
 
 
 @pytest.mark.parametrize(("old", "times"), [("nowhere", 0), ("$x.clamp(min=$y)", 2)])
@@ -95,12 +97,6 @@ def test_names_are_unique_and_texts_are_there():
         assert (mutant.effect == "breaks") == bool(mutant.harm), mutant.name
     with pytest.raises(ValueError, match="no mutant called 'ratio'; of .* the nearest are .*ratio-inverted"):
         mutant_named("ratio")
-
-
-def test_the_live_source_is_what_is_compiled():
-    """A patch that changes nothing changes no result."""
-    with planted(replace(ABSOLUTE, new=ABSOLUTE.old)):
-        assert residual(P, Q).tolist() == [0, 1]
 
 
 @needs_compiler

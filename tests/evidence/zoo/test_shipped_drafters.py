@@ -15,7 +15,7 @@ from minispec.verifiers.registry import verifier_for
 pytestmark = pytest.mark.evidence  # of the same bugs `test_zoo` sees that drafts differ
 # A bug, the drafter that has it, and how many tokens a call it loses at least. What predicted features cost a
 # well trained layer, some 2%, is too little for so few prompts.
-LOST = [
+MIN_LOSSES = [
     ("drafted-tokens-looked-up", "suffix", 0.05),
     ("exit-with-the-last-norm", "exit", 1.0),
     ("heads-after-the-last-drafted", "medusa", 0.5),
@@ -31,8 +31,8 @@ def pair():
     return load_pair("stories", dtype=torch.float64)
 
 
-def tokens_a_call(pair, name):
-    """Returns what three sampled texts yield."""
+def tokens_per_call(pair, name):
+    """Returns the tokens per target call of three sampled texts."""
     target, drafter = make_drafter(DRAFTERS[name], pair, on_backend(pair, "torch"), 4)
     verifier = verifier_for("rejection", DRAFTERS[name].proposes_trees)
     settings = {"k": 4, "verifier": verifier, "max_new_tokens": 60, "warp": Warp(), "rng": SeededRng(0)}
@@ -43,10 +43,10 @@ def tokens_a_call(pair, name):
     return tokens / calls
 
 
-@pytest.mark.parametrize(("bug", "name", "least"), LOST)
-def test_less_is_accepted(pair, bug, name, least):
+@pytest.mark.parametrize(("bug", "name", "min_loss"), MIN_LOSSES)
+def test_less_is_accepted(pair, bug, name, min_loss):
     """Per target call; the promise that it breaks says so."""
     assert "less is accepted" in mutant_named(bug).harm
-    shipped = tokens_a_call(pair, name)
+    shipped = tokens_per_call(pair, name)
     with planted(mutant_named(bug)):
-        assert tokens_a_call(pair, name) < shipped - least
+        assert tokens_per_call(pair, name) < shipped - min_loss

@@ -37,7 +37,7 @@ RULES_K = 4
 
 def markdown(grid: Grid) -> str:
     """Returns a table in Markdown; "" without rows."""
-    rule = ("---" if i < grid.left else "---:" for i in range(len(grid.columns)))
+    rule = ("---" if i < grid.left_columns else "---:" for i in range(len(grid.columns)))
     lines = [f"| {' | '.join(row)} |" for row in (grid.columns, *grid.rows)]
     return "\n".join([lines[0], f"|{'|'.join(rule)}|", *lines[1:]]) if grid.rows else ""
 
@@ -183,24 +183,15 @@ def equal_texts(report: Found) -> str:
     return ", ".join(parts)
 
 
-def bench(report: Found, name: str) -> str:
-    """Returns a table that `minispec bench` prints too."""
-    return markdown(getattr(bench_tables, name)(report))
-
-
-def queues(report: Found) -> str:
-    """Returns what refilled rows gain."""
-    return markdown(bench_tables.queues(report["sections"]["batch"]["queue"]))
+def bench(report: Found, columns: str) -> str:
+    """Returns the table with columns of a name that `minispec bench` prints too."""
+    ((_, grid),) = bench_tables.grids(report, columns)
+    return markdown(grid)
 
 
 def stops_paying(report: Found) -> str:
     """Returns with how many rows the target alone is faster."""
-    return bench_tables.stops_paying(report["sections"]["batch"])
-
-
-def automatic(report: Found) -> str:
-    """Returns the automatic K compared with the best fixed one."""
-    return markdown(grid("auto", report["sections"]["auto"]["rows"]))
+    return bench_tables.stops_paying(report["sections"]["batch"]["stops_paying"])
 
 
 # Of models of real sizes.
@@ -216,7 +207,7 @@ def forwards(report: Found) -> str:
     """Returns milliseconds of forwards with the most threads, ours and others', with ratios."""
     most = max(row["threads"] for row in report["real_sizes"])
     rows = [row for row in report["real_sizes"] if row["threads"] == most]
-    return markdown(bench_tables.real_sizes({"real_sizes": rows}, times))
+    return markdown(bench_tables.real_sizes(rows, times))
 
 
 def gains(report: Found) -> str:

@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -19,143 +20,149 @@ class Grid:
 
     columns: Sequence[str]  #: their headings
     rows: Sequence[Sequence[str]]  #: cells
-    left: int = 1  #: how many columns stand left; the others stand right
+    left_columns: int = 1  #: how many columns are aligned left; the others are aligned right
 
     def rich(self, title: str, padding: int = 1) -> Table:
         """Returns it for a terminal; padding: blanks on both sides of a cell."""
         pad = (0, padding)
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=pad)
         for number, column in enumerate(self.columns):
-            table.add_column(column, justify="left" if number < self.left else "right", overflow="fold")
+            justify = "left" if number < self.left_columns else "right"
+            table.add_column(column, justify=justify, overflow="fold")
         for row in self.rows:
             table.add_row(*row)
         return table
 
 
-class Cells(Formatter):
+def decoding(temperature: float) -> str:
+    """Writes how tokens are chosen: greedily, or sampled at a temperature."""
+    return f"sampled, T = {temperature:g}" if temperature else "greedy"
+
+
+def percentages(rates: Sequence[float]) -> str:
+    """Writes rates in percent."""
+    return " ".join(f"{100 * rate:.0f}" for rate in rates)
+
+
+def stops_paying(sizes: Mapping[str, int | None]) -> str:
+    """Says with how many rows the target alone is faster, `without` refill and `with` it."""
+    parts = (f"{name} refill at {f'{rows} rows' if rows else 'no size'}" for name, rows in sizes.items())
+    return f"speculation stops paying {' and '.join(parts)}"
+
+
+class CellFormatter(Formatter):
     """Writes the cells of a table; what is None is a dash."""
+
+    conversions = {
+        "d": decoding,
+        "p": percentages,
+        "s": stops_paying,
+        "y": {True: "yes", False: "no"}.__getitem__,
+    }
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        """Writes a value as a conversion after `!` says."""
+        return self.conversions[conversion](value) if conversion else value
 
     def format_field(self, value: Any, spec: str) -> str:
         """Writes one value."""
         return "–" if value is None else super().format_field(value, spec)
 
 
-COLUMNS = tomllib.loads(Path(__file__).with_name("bench_tables.toml").read_text(encoding="utf-8"))
-PLAIN = (  # a section, where its rows are, their columns, how many of these stand left, a title
-    ("widths", "sweep", "speed-ups", 1, "Every K, on the prompts that choose it"),
-    ("widths", "settings", "speed-ups", 1, "The best K, on other prompts"),
-    ("widths", "settings", "acceptance", 1, "Accepted at the best K, as counted here and by engines"),
-    ("auto", "rows", "auto", 1, "K chosen round by round, over the best fixed K"),
-    ("temperature", "points", "speed-ups", 1, "Every temperature, in order, at its best K"),
-    ("drafts", "points", "drafts", 1, "Every draft at its best K; c: its cost"),
-    ("rules", "rows", "rules", 2, "Every rule at temperature 1; token: rejection sampling"),
-)
+FORMATTER = CellFormatter()
+LAYOUT = tomllib.loads(Path(__file__).with_name("bench_tables.toml").read_text(encoding="utf-8"))
 
 
-def grid(name: str, rows: Sequence[Results], left: int = 1) -> Grid:
-    """Returns a table whose columns stand in bench_tables.toml under this name."""
-    columns = COLUMNS[name]
-    cells = [tuple(Cells().vformat(cell, (), row) for cell in columns.values()) for row in rows]
-    return Grid(tuple(columns), cells, left)
+def grid(name: str, rows: Sequence[Results], left_columns: int = 1, section: Results | None = None) -> Grid:
+    """Returns a table whose columns stand in bench_tables.toml under this name.
+
+    section: the results that headings name.
+    """
+    columns = LAYOUT["columns"][name]
+    cells = [tuple(FORMATTER.vformat(cell, (), row) for cell in columns.values()) for row in rows]
+    return Grid(tuple(column.format_map(section or {}) for column in columns), cells, left_columns)
+
+
+def grids(report: Results, columns: str | None = None) -> Iterator[tuple[str, Grid]]:
+    """Yields titles and tables: those of bench_tables.toml for which a report has rows.
+
+    columns: only tables that have the columns of this name; None: all.
+    """
+    for table in LAYOUT["tables"]:
+        name, *keys = table["rows"].split("/")
+        section = report["sections"].get(name, {})
+        rows = reduce(lambda results, key: results.get(key, {}), keys, section)
+        if rows and columns in (None, table["columns"]):
+            title = FORMATTER.vformat(table["title"], (), section)
+            yield title, grid(table["columns"], rows, table.get("left", 1), section)
 
 
 def tables(report: Results) -> Iterator[Table]:
     """Yields tables of each section of what `run_bench` returns."""
-    results = report["sections"]
-    if "latency" in results:
-        cached = results["latency"]["cached_tokens"]
-        yield latencies(results["latency"]).rich(f"Milliseconds of a forward over n tokens, {cached} cached")
-    if "target-only" in results:
-        where = "{path}, {threads} threads".format_map(results["target-only"]["baseline"])
-        yield target_only(report).rich(f"Tokens per second; speed-ups are over {where}, alone")
-    for section, key, name, left, title in PLAIN:
-        if section in results:
-            yield grid(name, results[section][key], left).rich(title)
-    if "widths" in results:
-        yield backends(report).rich("Every backend, at the best K")
-    if "queue" in results.get("batch", {}):
-        yield queues(results["batch"]["queue"]).rich(f"A queue of prompts; {stops_paying(results['batch'])}")
-    for pair, rows in by_pair(report.get("drafters", ())).items():
+    if latency := report["sections"].get("latency"):
+        yield latencies(latency).rich(
+            f"Milliseconds of a forward over n tokens, {latency['cached_tokens']} cached"
+        )
+    for title, table in grids(report):
+        yield table.rich(title)
+    for pair, rows in grouped(report.get("drafters", ()), "pair").items():
         yield grid("drafters", rows, 2).rich(f"Every drafter of {pair} at its best K, on other prompts")
         yield drafter_parts(rows).rich("Accepted of the tested, in %, position by position")
-    sizes = report.get("real_sizes", ())
-    for kind in dict.fromkeys(row["dtype"] for row in sizes):
-        table = real_sizes({"real_sizes": [row for row in sizes if row["dtype"] == kind]})
-        cells = [(shape, *rest) for shape, _, *rest in table.rows]  # their type stands in the title
-        title = f"{kind}: milliseconds over n tokens; native is × times as fast"
+    for dtype, rows in grouped(report.get("real_sizes", ()), "dtype").items():
+        table = real_sizes(rows)
+        cells = [(shape, *numbers) for shape, _, *numbers in table.rows]  # their type stands in the title
+        title = f"{dtype}: milliseconds over n tokens; native is × times as fast"
         yield Grid((table.columns[0], *table.columns[2:]), cells).rich(title, padding=0)
 
 
-def decoding(row: Results) -> str:
-    """Writes what a row decodes: greedy, or sampled at a temperature."""
-    return "greedy" if row["verifier"] == "greedy" else f"sampled, T = {row['temperature']:g}"
+def grouped(rows: Sequence[Results], field: str) -> dict[str, list[Results]]:
+    """Returns rows by the value of a field."""
+    groups: dict[str, list[Results]] = {}
+    for row in rows:
+        groups.setdefault(row[field], []).append(row)
+    return groups
 
 
 def latencies(results: Results) -> Grid:
     """Returns milliseconds of forwards on each backend, for some of the numbers of new tokens."""
-    by: dict[tuple[str, str, str], dict[int, float]] = {}
-    for point in results["points"]:
-        where = (point["model"], point["path"], str(point["threads"]))
-        by.setdefault(where, {})[point["width"]] = 1e3 * point["seconds"]
-    widths = [n for n in (1, 2, 3, 5, 9, 17) if any(n in times for times in by.values())]
-    rows = [(*where, *(f"{of[n]:.2f}" if n in of else "–" for n in widths)) for where, of in by.items()]
+    times = {
+        ((point["model"], point["path"], str(point["threads"])), point["width"]): 1e3 * point["seconds"]
+        for point in results["points"]
+    }
+    widths = [n for n in (1, 2, 3, 5, 9, 17) if any(n == width for _, width in times)]
+    rows = [
+        (*place, *(number(times.get((place, n))) for n in widths))
+        for place in dict.fromkeys(place for place, _ in times)
+    ]
     return Grid(("model", "backend", "threads", *(f"n = {n}" for n in widths)), rows, 2)
-
-
-def target_only(report: Results) -> Grid:
-    """Returns tokens per second on each backend, alone and with a draft."""
-    results = report["sections"]["target-only"]
-    table = grid("target-only", [{**row, "decodes": decoding(row)} for row in results["rows"]], 2)
-    return Grid((*table.columns[:-1], f"with a draft, K = {results['k']}"), table.rows, 2)
-
-
-def backends(report: Results) -> Grid:
-    """Returns speculative decoding on each backend at the same K."""
-    rows = report["sections"]["widths"]["backends"]["rows"]
-    return grid("backends", [{**row, "decodes": decoding(row)} for row in rows], 2)
-
-
-def queues(points: Sequence[Results]) -> Grid:
-    """Returns what refilled rows gain, with the target alone and with a draft."""
-    return grid("queues", [{**point, "refill": "yes" if point["refill"] else "no"} for point in points], 2)
-
-
-def stops_paying(results: Results) -> str:
-    """Says with how many rows the target alone is faster, without refill and with it."""
-    sizes = {name: f"{rows} rows" if rows else "no size" for name, rows in results["stops_paying"].items()}
-    return "speculation stops paying " + " and ".join(f"{name} refill at {at}" for name, at in sizes.items())
-
-
-def by_pair(rows: Sequence[Results]) -> dict[str, list[Results]]:
-    """Returns rows by the pair that they are of."""
-    pairs = dict.fromkeys(row["pair"] for row in rows)
-    return {pair: [row for row in rows if row["pair"] == pair] for pair in pairs}
 
 
 def drafter_parts(rows: Sequence[Results]) -> Grid:
     """Returns where the drafters of a pair are right, and what they take, on the first backend of each."""
     first = {(row["name"], row["temperature"]): row for row in reversed(rows)}
-    shown = [
-        {**row, "kept": " ".join(f"{100 * rate:.0f}" for rate in row["acceptance_by_position"])}
-        for row in reversed(first.values())
-    ]
-    return grid("drafter-parts", shown, 3)
+    return grid("drafter-parts", [*reversed(first.values())], 3)
 
 
-def real_sizes(report: Results, times: Callable[[float], str] = "{:.2f}x".format) -> Grid:
+def real_sizes(rows: Sequence[Results], times: Callable[[float], str] = "{:.2f}x".format) -> Grid:
     """Returns milliseconds of forwards, ours and others'; `times` writes how many times as fast native is."""
     results: dict[tuple[str, ...], dict[str, float]] = {}
-    for row in report["real_sizes"]:
+    for row in rows:
         for n, milliseconds in row["milliseconds"].items():
             key = (row["shape"], row["dtype"], str(row["threads"]), n)
             results.setdefault(key, {})[row["backend"]] = milliseconds
-    others = dict.fromkeys(row["backend"] for row in report["real_sizes"] if row["backend"] != "native")
-    rows = []
-    for where, of in results.items():
-        cells = [*where, f"{of['native']:.2f}" if "native" in of else "–"]
+    others = dict.fromkeys(row["backend"] for row in rows if row["backend"] != "native")
+    lines = []
+    for place, by_backend in results.items():
+        native = by_backend.get("native")
+        cells = [*place, number(native)]
         for name in others:
-            cells.append(f"{of[name]:.2f}" if name in of else "–")
-            cells.append(times(of[name] / of["native"]) if {name, "native"} <= of.keys() else "–")
-        rows.append(cells)
+            other = by_backend.get(name)
+            cells += [number(other), times(other / native) if other and native else "–"]
+        lines.append(cells)
     columns = [cell for name in others for cell in (name, "×")]
-    return Grid(("shape", "weights", "threads", "n", "native", *columns), rows, 2)
+    return Grid(("shape", "weights", "threads", "n", "native", *columns), lines, 2)
+
+
+def number(value: float | None) -> str:
+    """Writes a number, or a dash for None."""
+    return FORMATTER.format("{:.2f}", value)

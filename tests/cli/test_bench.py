@@ -103,11 +103,12 @@ def test_queues_are_a_table_that_says_where_speculation_stops_paying():
     """With refill and without, the share of live places and tokens per second."""
     point = {"rows": 8, "refill": True, "live_target_only": 0.981, "live_speculative": 0.96}
     point |= {"target_only": 1234.5, "speculative": 2000.0, "gain": 1.62, "low": 1.6, "high": 1.7}
-    assert bench_tables.queues([point]).rows == [
-        ("8", "yes", "98.1%", "96.0%", "1,234", "2,000", "1.62x", "1.60–1.70")
-    ]
-    stops = bench_tables.stops_paying({"stops_paying": {"without": 16, "with": None}})
-    assert stops == "speculation stops paying without refill at 16 rows and with refill at no size"
+    results = {"queue": [point], "stops_paying": {"without": 16, "with": None}}
+    ((title, table),) = bench_tables.grids({"sections": {"batch": results}})
+    assert table.rows == [("8", "yes", "98.1%", "96.0%", "1,234", "2,000", "1.62x", "1.60–1.70")]
+    assert title.endswith(
+        "; speculation stops paying without refill at 16 rows and with refill at no size"
+    )
 
 
 def test_where_a_drafter_is_right_is_said_once_for_both_backends():
@@ -120,7 +121,7 @@ def test_where_a_drafter_is_right_is_said_once_for_both_backends():
         ("model", "1", "95 50", "–", "16,512", "2,048"),
     ]
     other = row | {"pair": "a"}
-    assert bench_tables.by_pair([row, other, row]) == {"p": [row, row], "a": [other]}
+    assert bench_tables.grouped([row, other, row], "pair") == {"p": [row, row], "a": [other]}
 
 
 def test_all_backends_fit_80_columns(capsys, monkeypatch):
@@ -221,5 +222,5 @@ def test_what_cannot_be_measured(refused, pair, line, words, monkeypatch, tmp_pa
 
 def test_the_first_columns_of_a_table_stand_left():
     """As many as it says; numbers stand right."""
-    table = bench_tables.Grid(["pair", "rule", "speed-up"], [["a", "b", "1"]], left=2).rich("")
+    table = bench_tables.Grid(["pair", "rule", "speed-up"], [["a", "b", "1"]], left_columns=2).rich("")
     assert [column.justify for column in table.columns] == ["left", "left", "right"]

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, chosen_drafter, loss, read_k, tell_advice
+from minispec.cli.decoding import Decoding, chosen_drafter, loss_note, read_k, print_advice
 from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
 from minispec.core.batch import Request, checked_prompt
@@ -141,7 +141,7 @@ def decode_both_ways(
         for run in runs:
             run.timed(warm_up)
         console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}:", style="bold")
-        if lossy := loss(verifier, temperature):
+        if lossy := loss_note(verifier, temperature):
             console.print(lossy)
         console.print(printable(text), style="dim", end="", markup=False, soft_wrap=True)
         show(runs[-1].speculative([request]), pair, console)  # the terminal slows it: it is not timed
@@ -161,7 +161,7 @@ def decode_both_ways(
     documents = []
     for run, alone, fast in done:
         advice = run.advice(request, alone, fast)
-        tell_advice(f"{fast.label} on the {fast.backend} backend", fast.speed_up(alone), advice, console)
+        print_advice(f"{fast.label} on the {fast.backend} backend", fast.speed_up(alone), advice, console)
         documents.append(describe(run, alone, fast, advice))
     return {"pair": pair.name, "prompt": text, "runs": documents}
 
@@ -173,7 +173,7 @@ def describe(run: Decoding, alone: Outcome, fast: Outcome, advice: Sequence[str]
     return {
         "drafter": run.drafter.name,
         "verifier": fast.label,
-        "lossless": loss(run.verifier, run.warp.temperature) is None,
+        "lossless": loss_note(run.verifier, run.warp.temperature) is None,
         **{name: getattr(fast, name) for name in figures},
         **{name: getattr(fast.statistics, name) for name in counts},
         "target_only_seconds": alone.seconds,

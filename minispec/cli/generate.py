@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, chosen_drafter, loss, read_k
+from minispec.cli.decoding import Decoding, chosen_drafter, loss_note, read_k
 from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_lines, request_of
 from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
@@ -103,7 +103,7 @@ def generate(
     run = Decoding(models, ready, verifier, ready.backend.warp(temperature, top_k, top_p), most, seed, entry)
     if most and k == AUTO:
         run = replace(run, costs=run.measured_costs(queue[0], 5))
-    lossy = loss(verifier, temperature) if most else None
+    lossy = loss_note(verifier, temperature) if most else None
     if requests is not None:
         rounds = run.speculative(queue, batch_size or BATCH_SIZE)
         remark(lossy, cost)

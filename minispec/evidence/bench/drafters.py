@@ -25,7 +25,7 @@ from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting, figures, positions_of, speed_up_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results, group
-from minispec.evidence.bench.sections import choose_k, judging, target_only, threads_of
+from minispec.evidence.bench.sections import choose_k, with_verifiers, target_only, threads_of
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.heads import MAKERS, load_heads
 from minispec.io.observe import record
@@ -111,7 +111,7 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
                 continue
             own = models.backend
             verifiers = {of: own.verifier(of, entry.proposes_trees) for of in own.verifiers}
-            models = judging(models, verifiers)
+            models = with_verifiers(models, verifiers)
             for decoding in DECODINGS:
                 decoded = (*decoding, threads[backend], f"{name}, {backend}")
                 yield [Setting(replace(models, target=one), k, *decoded, drafter) for k, one, drafter in made]

@@ -71,7 +71,7 @@ class Setting:
         return f"{self.verifier}, T = {self.temperature:g}, K = {self.k}{more}"
 
     @property
-    def about(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """What rows of a report say of it."""
         return {"verifier": self.verifier, "temperature": self.temperature, "k": self.k}
 
@@ -193,7 +193,7 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
     return {
         "setting": setting.name,
         "pair": pair,
-        **setting.about,
+        **setting.fields,
         **ratio("speedup", alone, drafted),
         **{name: getattr(total, name) for name in counts},
         "target_only_tokens_per_second": tokens_per_second(alone),

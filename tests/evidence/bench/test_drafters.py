@@ -102,7 +102,7 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
     monkeypatch.setattr(drafters, "record", lambda *a, **how: traces.append(record(*a, **how)) or traces[-1])
     rule = models.backend.verifier("rejection", DRAFTERS[name].proposes_trees)
     setting = Setting(
-        replace(drafters.judging(models, {"rejection": rule}), target=target),
+        replace(drafters.with_verifiers(models, {"rejection": rule}), target=target),
         3,
         "rejection",
         1.0,

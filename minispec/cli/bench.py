@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from minispec.cli import bench_tables, options
+from minispec.cli import options, tables
 from minispec.cli.decoding import print_advice
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.run import NAMES, choose, run_bench
@@ -83,10 +83,10 @@ def run_shown(models: Pair, output: Path | None = None, as_json: bool = False, *
 
 
 def read_prompts(path: Path, tokenizer: Tokenizer) -> list[list[int]]:
-    """Returns the tokens of texts of at least 32 tokens, from a file with blank lines between them.
+    """Returns the first 32 tokens of each text of a file; blank lines are between texts.
 
     Raises:
-        ValueError: if it cannot be read, or has a shorter text.
+        ValueError: if it cannot be read, or a text is shorter.
     """
     try:
         texts = [part.strip() for part in re.split(r"\n\s*\n", read_text(path)) if part.strip()]
@@ -99,7 +99,7 @@ def read_prompts(path: Path, tokenizer: Tokenizer) -> list[list[int]]:
                 f"{shown_path(path)}: text {number} of {len(prompts)} has {len(prompt)} tokens; the bench "
                 f"needs texts of at least {PROMPT_TOKENS}, with blank lines between them"
             )
-    return prompts
+    return [prompt[:PROMPT_TOKENS] for prompt in prompts]
 
 
 def plan_of(quick: bool, full: bool, k: list[int] | None, repeats: int | None) -> Plan:
@@ -117,7 +117,7 @@ def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     """Prints the report for people: what is most asked for, as tables."""
     machine = "{processor}, {cores} cores, {threads} threads, torch {torch}".format_map(report["machine"])
     console.print(machine, soft_wrap=True)
-    for table in bench_tables.tables(report):
+    for table in tables.tables(report):
         console.print(table)
     sections = report["sections"]
     if compared := sections.get("prediction", {}).get("compared"):

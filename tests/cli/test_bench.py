@@ -8,7 +8,7 @@ import pytest
 import torch
 from pairs import build_pair
 
-from minispec.cli import bench, bench_tables
+from minispec.cli import bench, tables
 from minispec.cli.options import console
 from minispec.core.model import GPTConfig
 from minispec.evidence.bench import real_sizes, sections
@@ -104,11 +104,9 @@ def test_queues_are_a_table_that_says_where_speculation_stops_paying():
     point = {"rows": 8, "refill": True, "live_target_only": 0.981, "live_speculative": 0.96}
     point |= {"target_only": 1234.5, "speculative": 2000.0, "gain": 1.62, "low": 1.6, "high": 1.7}
     results = {"queue": [point], "stops_paying": {"without": 16, "with": None}}
-    ((title, table),) = bench_tables.grids({"sections": {"batch": results}})
+    ((title, table),) = tables.grids({"sections": {"batch": results}})
     assert table.rows == [("8", "yes", "98.1%", "96.0%", "1,234", "2,000", "1.62x", "1.60–1.70")]
-    assert title.endswith(
-        "; speculation stops paying without refill at 16 rows and with refill at no size"
-    )
+    assert title.endswith("; speculation stops paying without refill at 16 rows and with refill at no size")
 
 
 def test_where_a_drafter_is_right_is_said_once_for_both_backends():
@@ -116,12 +114,12 @@ def test_where_a_drafter_is_right_is_said_once_for_both_backends():
     row = {"pair": "p", "name": "exit", "temperature": 1.0, "acceptance_by_position": [0.954, 0.5]}
     row |= {"seconds_to_train": 35.4, "parameters": 16512, "extra_bytes": 2048}
     rows = [row, row | {"acceptance_by_position": [0.1]}, row | {"name": "model", "seconds_to_train": None}]
-    assert bench_tables.drafter_parts(rows).rows == [
+    assert tables.drafter_parts(rows).rows == [
         ("exit", "1", "95 50", "35", "16,512", "2,048"),
         ("model", "1", "95 50", "–", "16,512", "2,048"),
     ]
     other = row | {"pair": "a"}
-    assert bench_tables.grouped([row, other, row], "pair") == {"p": [row, row], "a": [other]}
+    assert tables.grouped([row, other, row], "pair") == {"p": [row, row], "a": [other]}
 
 
 def test_all_backends_fit_80_columns(capsys, monkeypatch):
@@ -130,7 +128,7 @@ def test_all_backends_fit_80_columns(capsys, monkeypatch):
     backends = {"native": 67.38, "torch": 150.0, "llama.cpp": 114.0, "transformers": 673.8}
     about = {"shape": "135M", "dtype": "float32", "threads": 16}
     rows = [about | {"backend": name, "milliseconds": {"9": time}} for name, time in backends.items()]
-    (table,) = bench_tables.tables({"sections": {}, "real_sizes": rows})
+    (table,) = tables.tables({"sections": {}, "real_sizes": rows})
     console().print(table)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80 and any("llama.cpp     × transformers" in line for line in lines)
@@ -150,7 +148,7 @@ AUTO |= {"mean_width": 2.5, "tokens_per_second": 99.0}
 )
 def test_every_section_prints_something(capsys, section, found):
     """Sections that stand alone have tables, too, which fit 80 columns."""
-    (table,) = bench_tables.tables({"sections": {section: found}})
+    (table,) = tables.tables({"sections": {section: found}})
     console().print(table)
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
@@ -222,5 +220,5 @@ def test_what_cannot_be_measured(refused, pair, line, words, monkeypatch, tmp_pa
 
 def test_the_first_columns_of_a_table_stand_left():
     """As many as it says; numbers stand right."""
-    table = bench_tables.Grid(["pair", "rule", "speed-up"], [["a", "b", "1"]], left_columns=2).rich("")
+    table = tables.Grid(["pair", "rule", "speed-up"], [["a", "b", "1"]], left_columns=2).rich("")
     assert [column.justify for column in table.columns] == ["left", "left", "right"]

@@ -25,7 +25,7 @@ from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting, figures, positions_of, speed_up_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results, group
-from minispec.evidence.bench.sections import choose_k, with_verifiers, target_only, threads_of
+from minispec.evidence.bench.sections import choose_k, target_only, threads_of, with_verifiers
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.heads import MAKERS, load_heads
 from minispec.io.observe import record

@@ -210,7 +210,8 @@ def drafts_of(pair: Pair) -> dict[str, GPT]:
     drafts = {"untrained": untrained, **find_drafts(pair), "the pair's": pair.draft}
     if pair.draft.dtype != torch.bfloat16:
         drafts["the pair's, bfloat16"] = deepcopy(pair.draft).to(torch.bfloat16)
-    return dict(sorted(drafts.items(), key=lambda item: item[1].parameters_count)) | {"the target": pair.target}
+    by_size = sorted(drafts.items(), key=lambda item: item[1].parameters_count)
+    return dict(by_size) | {"the target": pair.target}
 
 
 def find_drafts(pair: Pair) -> dict[str, GPT]:

@@ -1,4 +1,4 @@
-"""Tables of a report of the bench: what `minispec bench` prints, and the results page shows as Markdown."""
+"""Tables that commands print, those of a report of the bench above all; pages show some as Markdown."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,11 +70,11 @@ class CellFormatter(Formatter):
 
 
 FORMATTER = CellFormatter()
-LAYOUT = tomllib.loads(Path(__file__).with_name("bench_tables.toml").read_text(encoding="utf-8"))
+LAYOUT = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
 
 
 def grid(name: str, rows: Sequence[Results], left_columns: int = 1, section: Results | None = None) -> Grid:
-    """Returns a table whose columns stand in bench_tables.toml under this name.
+    """Returns a table whose columns stand in tables.toml under this name.
 
     section: the results that headings name.
     """
@@ -84,7 +84,7 @@ def grid(name: str, rows: Sequence[Results], left_columns: int = 1, section: Res
 
 
 def grids(report: Results, columns: str | None = None) -> Iterator[tuple[str, Grid]]:
-    """Yields titles and tables: those of bench_tables.toml for which a report has rows.
+    """Yields titles and tables: those of tables.toml for which a report has rows.
 
     columns: only tables that have the columns of this name; None: all.
     """

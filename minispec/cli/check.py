@@ -45,8 +45,8 @@ def check_command(
     as_json: bool = False,
 ) -> None:
     """Check an accept rule: exit status 0 if it passes, 1 if it fails, 2 if it was not checked."""
-    for way in candidates or ():
-        options.choose(way, list(CHOICES), "--candidates")
+    for choice in candidates or ():
+        options.choose(choice, list(CHOICES), "--candidates")
     if candidates and not trees:
         raise ValueError("--candidates says how candidates of trees are chosen; give --trees too")
     if not 0 < limit < float("inf"):
@@ -59,8 +59,8 @@ def check_command(
         raise ValueError(f"{rule}: {error}") from error
     report = answer["document"]
     if not report["instances"]:
-        why = "; ".join(f"{one['instances']} left out: {one['why']}" for one in report["left_out"])
-        raise ValueError(f"{rule}: nothing was checked, which is no pass: {why}")
+        reasons = "; ".join(f"{row['instances']} left out: {row['why']}" for row in report["left_out"])
+        raise ValueError(f"{rule}: nothing was checked, which is no pass: {reasons}")
     if as_json:
         options.print_json({"rule": rule, **report, "printed": printed})
     else:
@@ -89,27 +89,27 @@ def check_named(
 
 def rule_named(name: str) -> Verifier:
     """Imports MODULE:RULE, of Python's path or this folder, or FILE.py:RULE; ValueError if it cannot."""
-    place, _, attribute = name.rpartition(":")
-    if not place or not attribute:
+    module_name, _, attribute = name.rpartition(":")
+    if not module_name or not attribute:
         raise ValueError("it must be MODULE:RULE or FILE.py:RULE")
     try:
-        module = called(imported, place)
+        module = called(import_rules, module_name)
     except Stopped as stopped:
-        raise ValueError(f"{place} cannot be imported: {stopped}") from stopped
+        raise ValueError(f"{module_name} cannot be imported: {stopped}") from stopped
     except Exception as error:  # whatever somebody's module may raise
-        raise ValueError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
     rule = vars(module).get(attribute)
     if not callable(rule):
-        raise ValueError(f"there is no function {attribute} in {place}")
+        raise ValueError(f"there is no function {attribute} in {module_name}")
     return as_verifier(rule)
 
 
-def imported(place: str) -> Any:
+def import_rules(name: str) -> Any:
     """Imports a module by its name or its file, once: by the file's name it can be imported again."""
-    path = Path(place)
+    path = Path(name)
     if path.suffix != ".py":
         sys.path.insert(0, "")
-        return import_module(place)
+        return import_module(name)
     sys.path.insert(0, str(path.parent))
     spec = spec_from_file_location(path.stem, path.resolve(strict=True))
     assert spec is not None and spec.loader is not None
@@ -123,15 +123,15 @@ def document(report: Report) -> dict[str, Any]:
     """Returns a report as plain data; probabilities are numbers."""
     case = report.counterexample
     damage = report.damage
-    names = "passed reason method instances branches samples false_alarm detects notes".split()
-    plain = {name: getattr(report, name) for name in names} | {"damage": damage and asdict(damage)}
-    plain["left_out"] = [{"why": why, "instances": count} for why, count in report.left_out.items()]
-    shown: dict[str, Any] | None = None
-    if case is not None:
-        shown = {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
-        if not case.is_chain:
-            shown |= {"parents": case.parents, "candidates": case.choice}
-    return plain | {"counterexample": shown}
+    fields = "passed reason method instances branches samples false_alarm detects notes".split()
+    plain = {field: getattr(report, field) for field in fields} | {"damage": damage and asdict(damage)}
+    plain["left_out"] = [{"why": reason, "instances": count} for reason, count in report.left_out.items()]
+    if case is None:
+        return plain | {"counterexample": None}
+    counterexample = {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
+    if not case.is_chain:
+        counterexample |= {"parents": case.parents, "candidates": case.choice}
+    return plain | {"counterexample": counterexample}
 
 
 def numbers(tables: Sequence[Table]) -> list[list[list[float]]]:

@@ -58,12 +58,12 @@ def doctor(as_json: bool = False) -> None:
 
 def show(facts: Sequence[Fact], broken: Sequence[str], console: Console) -> None:
     """Prints a line per fact, what to do below it, and in the end whether `make demo` can work."""
-    wide = max(len(fact.name) for fact in facts)
+    width = max(len(fact.name) for fact in facts)
     for fact in facts:
-        line = f"{GLYPHS[fact.state]} {fact.name:{wide}}  {fact.value}"
+        line = f"{GLYPHS[fact.state]} {fact.name:{width}}  {fact.value}"
         console.print(printable_line(line), soft_wrap=True)
         if fact.advice:
-            console.print(f"{'':{wide + 4}}{printable_line(fact.advice)}", soft_wrap=True)
+            console.print(f"{'':{width + 4}}{printable_line(fact.advice)}", soft_wrap=True)
     verdict = f"broken, and needed: {', '.join(broken)}" if broken else "all that `make demo` needs is there"
     console.print(f"\n{verdict}", soft_wrap=True)
 
@@ -76,11 +76,11 @@ def versions() -> Iterator[Fact]:
     pip = f"{Path(sys.executable).name} -m pip install"
     for name in (*requirements(), *OPTIONAL):
         needed = name not in OPTIONAL
-        wanted = name if needed else f"-e '.[{OPTIONAL[name]}]' in minispec's folder"
+        package = name if needed else f"-e '.[{OPTIONAL[name]}]' in minispec's folder"
         try:
             yield Fact(name, metadata.version(name), needed=needed)
         except metadata.PackageNotFoundError:
-            advice = f"install it: {pip} {wanted}"
+            advice = f"install it: {pip} {package}"
             yield Fact(name, "not installed", "broken" if needed else "missing", advice, needed)
 
 
@@ -90,8 +90,7 @@ def requirements() -> list[str]:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # it runs from its source, and was never installed
         lines = []
-    names = (re.match(r"[\w.-]+", line) for line in lines if "extra ==" not in line)
-    return [match[0] for match in names if match]
+    return [re.split(r"[^\w.-]", line)[0] for line in lines if "extra ==" not in line]
 
 
 def machine() -> Iterator[Fact]:
@@ -100,7 +99,7 @@ def machine() -> Iterator[Fact]:
     yield Fact("processor", f"{processor()}, {os.cpu_count()} cores")
     yield Fact("threads", f"torch computes with {torch.get_num_threads()}")
     kind = f"CUDA {torch.version.cuda}" if torch.version.cuda else "processor only"
-    if getattr(torch.version, "hip", None):
+    if torch.version.hip:
         kind = f"ROCm {torch.version.hip}"
     if hasattr(torch.optim, "Muon"):
         yield Fact("torch build", kind, needed=True)
@@ -140,12 +139,11 @@ def native() -> Iterator[Fact]:
 
 def pairs() -> Iterator[Fact]:
     """Every pair that can be named, and every other folder among them: its size, and whether it loads."""
-    cached = cache_folder().iterdir() if cache_folder().is_dir() else ()
-    folders = {entry.name for entry in cached if entry.is_dir() and not entry.name.startswith(".")} - OTHERS
+    folders = {path.name for path in cache_folder().glob("[!.]*") if path.is_dir()} - OTHERS
     for name in sorted(known_pairs() | folders | {"stories"}):
         is_cached = name in folders
         folder = (cache_folder() if is_cached else SHIPPED) / name
-        where = "in the cache" if is_cached else "shipped"
+        place = "in the cache" if is_cached else "shipped"
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
         try:
             load_pair(folder)
@@ -154,9 +152,9 @@ def pairs() -> Iterator[Fact]:
             if is_cached:
                 advice = f"delete {folder} and run: minispec train --preset {name}"
             reason = " ".join(str(error).split())[:160]
-            yield Fact(f"pair {name}", f"{where}, {reason}", "broken", advice, needed=name == "stories")
+            yield Fact(f"pair {name}", f"{place}, {reason}", "broken", advice, needed=name == "stories")
         else:
-            yield Fact(f"pair {name}", f"{where}, complete, {size:.1f} MB", needed=name == "stories")
+            yield Fact(f"pair {name}", f"{place}, complete, {size:.1f} MB", needed=name == "stories")
     for name in PAIRS:
         if name not in known_pairs() | folders:
             advice = f"it is trained when first asked for: minispec train --preset {name}"
@@ -166,8 +164,8 @@ def pairs() -> Iterator[Fact]:
 def cache() -> Iterator[Fact]:
     """Where trained pairs are kept, and whether that can be written."""
     folder = cache_folder()
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if there.is_dir() and os.access(there, os.W_OK):
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if existing.is_dir() and os.access(existing, os.W_OK):
         yield Fact("cache folder", f"{folder}")
     else:
         advice = "set MINISPEC_HOME to a folder that you can write to"

@@ -26,7 +26,7 @@ from minispec.cli.zoo import zoo_command
 from minispec.io.files import printable_line, shortened
 
 STOPPED = 130  # the exit status after Ctrl-C
-MOST_CHARACTERS = 1000  # of an error's line: what a person typed may be in it
+LINE_LIMIT = 1000  # of an error's line: what a person typed may be in it
 
 app = typer.Typer(
     name="minispec",
@@ -60,18 +60,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs a command and returns its exit status."""
-    lost = io.StringIO() if sys.stdout is None else None
+    lost_output = io.StringIO() if sys.stdout is None else None
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # whoever called us has closed it; no other file may get its number
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot print a sign gets a question mark
-    sys.stdout = lost or sys.stdout
+    sys.stdout = lost_output or sys.stdout
     try:
         outcome: Any = app(arguments, standalone_mode=False)
         sys.stdout.flush()
-        if lost is not None and lost.tell():
+        if lost_output is not None and lost_output.tell():
             return complain("standard output is closed: the results are lost")
         if outcome == STOPPED:  # so typer ends a command after Ctrl-C
             raise KeyboardInterrupt
@@ -98,5 +98,5 @@ def run(arguments: list[str] | None = None) -> int:
 def complain(message: str, status: int = 2) -> int:
     """Prints one line to standard error, in which nothing controls the terminal, and returns a status."""
     line = printable_line(" ".join(message.split()))
-    print(f"minispec: {shortened(line, MOST_CHARACTERS)}", file=sys.stderr)
+    print(f"minispec: {shortened(line, LINE_LIMIT)}", file=sys.stderr)
     return status

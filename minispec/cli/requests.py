@@ -21,10 +21,10 @@ def read_lines(path: Path) -> list[str]:
     try:
         if path != Path("-"):
             return read_text(path).split("\n")
-        given = options.standard_input(MOST_BYTES)
-        if len(given) > MOST_BYTES:
+        content = options.standard_input(MOST_BYTES)
+        if len(content) > MOST_BYTES:
             raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-        return given.decode("utf-8").split("\n")
+        return content.decode("utf-8").split("\n")
     except (OSError, ValueError) as error:
         raise ValueError(f"{shown_path(path)} cannot be read as requests: {error}") from error
 
@@ -52,8 +52,8 @@ def fields_of(line: str) -> dict[str, Any]:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        why = str(error).partition(": line ")[0]
-        raise ValueError(f"it cannot be read as JSON: {why}") from error
+        reason = str(error).partition(": line ")[0]
+        raise ValueError(f"it cannot be read as JSON: {reason}") from error
     if not isinstance(fields, dict):
         raise ValueError(f"it must be a JSON object, not {shown(fields)}")
     for name in fields:
@@ -98,7 +98,7 @@ def print_ended(
     tokens: list[list[int]] = [[] for _ in requests]
     calls = [0] * len(requests)
 
-    def tell(prompt_id: int, finish: Finish) -> None:
+    def print_end(prompt_id: int, finish: Finish) -> None:
         document = {
             "prompt_id": prompt_id,
             "text": tokenizer.decode(tokens[prompt_id]),
@@ -111,10 +111,10 @@ def print_ended(
     for prompt_id, request in enumerate(requests):
         space = context - len(request.prompt)
         if not space or not request.max_new_tokens:  # no round is about it
-            tell(prompt_id, "cap" if space else "context")
+            print_end(prompt_id, "cap" if space else "context")
     for r in rounds:
         for row, prompt_id in enumerate(r.prompt_ids):
             tokens[prompt_id] += r.emitted[row]
             calls[prompt_id] += r.live[row]
             if (finish := r.finish[row]) and r.live[row]:  # in this round
-                tell(prompt_id, finish)
+                print_end(prompt_id, finish)

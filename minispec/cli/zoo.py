@@ -68,18 +68,19 @@ def show_mutant(mutant: Mutant, as_json: bool, console: Console) -> None:
 def show(report: Zoo, console: Console) -> None:
     """Prints the kill matrix, what its columns are, and what it comes to."""
     letters = dict(zip((check.name for check in report.checks), ascii_lowercase, strict=False))
-    ours = [check.name for check in report.checks if check.ours]
-    theirs = [check.name for check in report.checks if not check.ours]
-    heads = ["mutant", "damage", *("".join(letters[name] for name in names) for names in (ours, theirs))]
+    groups = [
+        [check.name for check in report.checks if check.ours is is_minispec] for is_minispec in (True, False)
+    ]
+    headings = ["mutant", "damage", *("".join(letters[name] for name in names) for names in groups)]
     table = Table(title="Kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for head in heads:
-        table.add_column(head, no_wrap=head != "damage")
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading != "damage")
     for specimen in report.specimens:
         survived = specimen.mutant.name in report.survivors
         table.add_row(
             Text(specimen.mutant.name, style=f"bold {COLOURS['rejected']}" if survived else ""),
             Text(specimen.harm),
-            *(marks([specimen.cells[name] for name in names]) for names in (ours, theirs)),
+            *(marks([specimen.cells[name] for name in names]) for names in groups),
         )
     console.print(table)
     lines = [
@@ -89,7 +90,10 @@ def show(report: Zoo, console: Console) -> None:
             for check in report.checks
         ),
         *([f"\nwithout the bugs of the C++: {report.left_out}"] if report.left_out else []),
-        *(f"\n{name} misses {len(report.missed(name))}: {', '.join(report.missed(name))}" for name in theirs),
+        *(
+            f"\n{name} misses {len(report.missed(name))}: {', '.join(report.missed(name))}"
+            for name in groups[1]
+        ),
         f"\n{len(report.specimens)} mutants, survivors: {', '.join(report.survivors) or 'none'}; "
         f"against the shipped code, on {len(report.unmutated)} cases: "
         f"{'; '.join(report.false_alarms) or 'nothing'}; {report.seconds:.0f} s",

@@ -42,10 +42,10 @@ def quick(command, pair):
     def measured(*sections):
         chosen = [word for name in sections for word in ("--section", name)]
         out, _ = command("bench --quick --pair", pair, *chosen)
-        table, _, lack = out.partition("not measured")
+        table, _, reasons = out.partition("not measured")
         lines = table.partition("predicted before the run")[0].splitlines()[1:]
         assert "…" not in out and max(map(len, lines)) <= 80
-        return table, lack
+        return table, reasons
 
     return measured
 
@@ -82,10 +82,10 @@ def test_latencies_are_a_table(quick):
 
 def test_drafters_are_two_tables(quick):
     """What each gains and what it takes; what the pair has not says how to get it."""
-    out, lack = quick("drafters")
+    out, reasons = quick("drafters")
     for words in ("Every drafter", "ngram", "suffix", "Accepted of the tested", "parameters"):
         assert words in out
-    assert "tiny, medusa: the pair tiny has no medusa drafter" in lack
+    assert "tiny, medusa: the pair tiny has no medusa drafter" in reasons
 
 
 def test_real_sizes_are_one_table(quick, monkeypatch):
@@ -93,10 +93,10 @@ def test_real_sizes_are_one_table(quick, monkeypatch):
     monkeypatch.setattr(real_sizes, "SHAPES", {"tiny": GPTConfig(50, 1, 16, 2, 1, 24, max_length=96)})
     monkeypatch.setattr(real_sizes, "SETTLE", 1e-4)
     monkeypatch.setitem(real_sizes.MAKERS, "absent", lambda *_: load_pair("absent"))
-    out, lack = quick("real-sizes")
+    out, reasons = quick("real-sizes")
     assert "float32: milli" in out and "bfloat16: milli" in out and "native" in out
     assert out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())})
-    assert lack.startswith(": absent, float32")
+    assert reasons.startswith(": absent, float32")
 
 
 def test_queues_are_a_table_that_says_where_speculation_stops_paying():
@@ -143,12 +143,12 @@ AUTO |= {"mean_width": 2.5, "tokens_per_second": 99.0}
 
 
 @pytest.mark.parametrize(
-    ("section", "found"),
+    ("section", "section_results"),
     [("auto", {"rows": [AUTO]}), ("temperature", {"points": [SPEED]}), ("drafts", {"points": [DRAFT]})],
 )
-def test_every_section_prints_something(capsys, section, found):
+def test_every_section_prints_something(capsys, section, section_results):
     """Sections that stand alone have tables, too, which fit 80 columns."""
-    (table,) = tables.tables({"sections": {section: found}})
+    (table,) = tables.tables({"sections": {section: section_results}})
     console().print(table)
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 

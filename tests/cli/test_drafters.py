@@ -18,13 +18,13 @@ REPEATING = "The cat and the cat and the cat and the dog"
 @pytest.mark.parametrize("name", LOOK_UPS)
 def test_look_ups_give_the_targets_text(generate, name):
     """Greedily that of target-only; what is drafted stood in the text before."""
-    found = generate(f"{USUAL} --verifier greedy --drafter {name}", prompt=REPEATING)
+    result = generate(f"{USUAL} --verifier greedy --drafter {name}", prompt=REPEATING)
     alone = generate(f"{USUAL} --verifier greedy --target-only", prompt=REPEATING)
-    assert found["tokens"] == alone["tokens"]
-    assert (found["drafter"], alone["drafter"]) == (name, None)
-    assert len({len(r["drafted"]) for r in found["rounds"]}) > 1
-    text = list(found["prompt_tokens"])
-    for r in found["rounds"]:
+    assert result["tokens"] == alone["tokens"]
+    assert (result["drafter"], alone["drafter"]) == (name, None)
+    assert len({len(r["drafted"]) for r in result["rounds"]}) > 1
+    text = list(result["prompt_tokens"])
+    for r in result["rounds"]:
         assert set(r["drafted"]) <= set(text) and len(r["drafted"]) <= 4
         text += r["emitted"]
 

@@ -52,13 +52,15 @@ def test_other_pairs_come_with_the_first_only(pair, tiny, monkeypatch):
         return called(pair, name)
 
     monkeypatch.setattr(drafters, "load_pair", load)
-    found = []
+    pair_results = []
     lack = {}
     for name in ("tiny", "stories"):
         bench = BenchRun(called(pair, name), tiny, None, results={"target-only": "own"})
-        found.append([(one.pair.name, one.results["target-only"]) for one in benches(bench, lack)])
+        pair_results.append(
+            [(pair_bench.pair.name, pair_bench.results["target-only"]) for pair_bench in benches(bench, lack)]
+        )
         assert bench.results == {"target-only": "own"}
-    assert found == [[("tiny", "own")], [("stories", "own"), ("python", {"of": "python"})]]
+    assert pair_results == [[("tiny", "own")], [("stories", "own"), ("python", {"of": "python"})]]
     assert lack == {"english": "there is no such pair"}
 
 
@@ -77,15 +79,15 @@ def test_a_prediction_is_what_its_parts_say(tiny, monkeypatch):
     """Rates of 40, 50 and 90 alone; 4 tokens a call; 0.1 s a round and 0.8 s for prefill, over 8 tokens."""
     counts = Statistics(40, 10, 10, 30, 30, 21, {})  # emitted 40 in 10 rounds, drafted 21
     setting = SimpleNamespace(verifier="greedy", k=6, decode=lambda *_: Run(9.9, (), counts))
-    asked = []
+    requested = []
     monkeypatch.setattr(
-        drafters, "seconds_of_round", lambda one, k, prompt, seed: (asked.append(k), (0.8, 0.1))[1]
+        drafters, "seconds_of_round", lambda pair_bench, k, prompt, seed: (requested.append(k), (0.8, 0.1))[1]
     )
     sweep = [{"verifier": "greedy", "target_only_tokens_per_second": rate} for rate in (40, 50, 90)]
     sweep.append({"verifier": "rejection", "target_only_tokens_per_second": 1})
     bench = SimpleNamespace(plan=tiny, prompts=SimpleNamespace(learning=[[1]]), seed=0)
     assert predict(bench, setting, sweep) == pytest.approx((1 / 50) / (0.8 / 8 + 0.1 / 4))
-    assert asked == [2]  # so many are drafted in a usual round, not K
+    assert requested == [2]  # so many are drafted in a usual round, not K
 
 
 @pytest.mark.parametrize("backend", ["torch", "native"])

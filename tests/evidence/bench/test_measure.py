@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minispec.evidence.bench import machine
+from minispec.evidence.bench import machine as machine_module
 from minispec.evidence.bench.measure import cost_ratio, measure_latency, measure_memory
 from minispec.evidence.bench.measurements import (
     KINDS,
@@ -52,13 +52,16 @@ def test_memory_counts_weights_and_caches(pair):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_comes_with_the_package_and_survives_the_round_trip(tmp_path, kind):
     """Each has points of its kind, machine and date; it is written whole, and nothing else is left behind."""
-    found = saved(kind)
+    measurement = saved(kind)
     path = tmp_path / f"{kind}.json"
-    assert found.points and all(type(point) is KINDS[kind] for point in found.points)
-    assert found.date.startswith("20")
-    assert f"{found.machine['threads']} of {found.machine['cores']} cores, {found.date}" in found.where
-    save_measurement(found, path)
-    assert load_measurement(path) == found and list(tmp_path.iterdir()) == [path]
+    assert measurement.points and all(type(point) is KINDS[kind] for point in measurement.points)
+    assert measurement.date.startswith("20")
+    assert (
+        f"{measurement.machine['threads']} of {measurement.machine['cores']} cores, {measurement.date}"
+        in measurement.where
+    )
+    save_measurement(measurement, path)
+    assert load_measurement(path) == measurement and list(tmp_path.iterdir()) == [path]
 
 
 def test_zoo_becomes_rows(tmp_path):
@@ -105,7 +108,7 @@ def test_a_system_without_proc_says_what_it_is(monkeypatch):
         raise FileNotFoundError
 
     monkeypatch.setattr("builtins.open", absent)
-    monkeypatch.setattr(machine.platform, "processor", lambda: "Apple M4")
-    assert machine.processor() == "Apple M4"
-    monkeypatch.setattr(machine.platform, "processor", lambda: "")
-    assert machine.processor() == "unknown"
+    monkeypatch.setattr(machine_module.platform, "processor", lambda: "Apple M4")
+    assert machine_module.processor() == "Apple M4"
+    monkeypatch.setattr(machine_module.platform, "processor", lambda: "")
+    assert machine_module.processor() == "unknown"

@@ -54,9 +54,12 @@ def test_figures_are_medians_of_what_ran_with_so_many_threads(monkeypatch):
 
     monkeypatch.setattr(real_sizes, "interleaved_seconds", timed)
     with using_threads(2), torch.inference_mode():
-        one, two = real_sizes.measure_models({("torch", "float32"): random_model(TIED, "float32")}, 1)
-    assert one["milliseconds"] == two["milliseconds"] == pytest.approx({"1": 2, "5": 10, "9": 18})
-    assert one["quartiles"]["5"] == pytest.approx([7.5, 15]) and (one["threads"], two["threads"]) == (1, 2)
+        point, two = real_sizes.measure_models({("torch", "float32"): random_model(TIED, "float32")}, 1)
+    assert point["milliseconds"] == two["milliseconds"] == pytest.approx({"1": 2, "5": 10, "9": 18})
+    assert point["quartiles"]["5"] == pytest.approx([7.5, 15]) and (point["threads"], two["threads"]) == (
+        1,
+        2,
+    )
 
 
 def test_the_speed_up_is_predicted_at_the_best_k():
@@ -98,8 +101,8 @@ def test_no_part_of_a_random_model_is_idle():
         assert difference(model(ids), wanted) > 10 * SAME["float32"], name
         weight.copy_(before)
     rounded = random_model(UNTIED, "bfloat16")
-    for one, half in zip(model.parameters(), rounded.parameters(), strict=True):
-        assert torch.equal(one.bfloat16(), half)
+    for point, half in zip(model.parameters(), rounded.parameters(), strict=True):
+        assert torch.equal(point.bfloat16(), half)
 
 
 def test_a_task_may_run_until_others_threads_sleep(monkeypatch):
@@ -112,8 +115,8 @@ def test_a_task_may_run_until_others_threads_sleep(monkeypatch):
         calls.append(1)
 
     monkeypatch.setattr(measure, "perf_counter", lambda: clock[0])
-    found = measure.interleaved_seconds({"a": task}, 1, settle=1.0)
-    assert found["a"] == pytest.approx([0.4]) and len(calls) == (1 + measure.WARM_UP) * (3 + 1)
+    results = measure.interleaved_seconds({"a": task}, 1, settle=1.0)
+    assert results["a"] == pytest.approx([0.4]) and len(calls) == (1 + measure.WARM_UP) * (3 + 1)
     calls.clear()
     measure.interleaved_seconds({"a": task}, 1)
     assert len(calls) == (1 + measure.WARM_UP) * measure.STREAK

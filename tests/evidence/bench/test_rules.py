@@ -9,10 +9,10 @@ def test_every_rule_verifies_at_every_k_on_every_backend(report):
     assert {(row["rule"], row["k"]) for row in rows} == {
         (name, k) for name in (TOKEN, *OTHERS) for k in (1, 3)
     }
-    found = {(row["backend"], row["k"], row["rule"]): row for row in rows}
-    assert len(found) == len(rows)
-    for (backend, k, rule), row in found.items():
-        token = found[backend, k, TOKEN]
+    results = {(row["backend"], row["k"], row["rule"]): row for row in rows}
+    assert len(results) == len(rows)
+    for (backend, k, rule), row in results.items():
+        token = results[backend, k, TOKEN]
         assert token["over_token"] == 1 and row["over_token"] > 0 and row["pair"] == "tiny"
         if rule == "compare":
             assert row["accepted_over_drafted"] < token["accepted_over_drafted"]

@@ -27,8 +27,8 @@ class Grid:
         pad = (0, padding)
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=pad)
         for number, column in enumerate(self.columns):
-            justify = "left" if number < self.left_columns else "right"
-            table.add_column(column, justify=justify, overflow="fold")
+            is_left = number < self.left_columns
+            table.add_column(column, justify="left" if is_left else "right", overflow="fold")
         for row in self.rows:
             table.add_row(*row)
         return table
@@ -53,7 +53,7 @@ def stops_paying(sizes: Mapping[str, int | None]) -> str:
 class CellFormatter(Formatter):
     """Writes the cells of a table; what is None is a dash."""
 
-    conversions = {
+    conversions: Mapping[str, Callable[[Any], str]] = {
         "d": decoding,
         "p": percentages,
         "s": stops_paying,

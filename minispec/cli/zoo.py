@@ -68,9 +68,9 @@ def show_mutant(mutant: Mutant, as_json: bool, console: Console) -> None:
 def show(report: Zoo, console: Console) -> None:
     """Prints the kill matrix, what its columns are, and what it comes to."""
     letters = dict(zip((check.name for check in report.checks), ascii_lowercase, strict=False))
-    groups = [
-        [check.name for check in report.checks if check.ours is is_minispec] for is_minispec in (True, False)
-    ]
+    minispec = [check.name for check in report.checks if check.ours]
+    others = [check.name for check in report.checks if not check.ours]
+    groups = (minispec, others)
     headings = ["mutant", "damage", *("".join(letters[name] for name in names) for names in groups)]
     table = Table(title="Kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
@@ -90,10 +90,7 @@ def show(report: Zoo, console: Console) -> None:
             for check in report.checks
         ),
         *([f"\nwithout the bugs of the C++: {report.left_out}"] if report.left_out else []),
-        *(
-            f"\n{name} misses {len(report.missed(name))}: {', '.join(report.missed(name))}"
-            for name in groups[1]
-        ),
+        *(f"\n{name} misses {len(report.missed(name))}: {', '.join(report.missed(name))}" for name in others),
         f"\n{len(report.specimens)} mutants, survivors: {', '.join(report.survivors) or 'none'}; "
         f"against the shipped code, on {len(report.unmutated)} cases: "
         f"{'; '.join(report.false_alarms) or 'nothing'}; {report.seconds:.0f} s",

@@ -212,7 +212,7 @@ def test_what_cannot_be_measured(refused, pair, line, words, monkeypatch, tmp_pa
     """One line on standard error, exit status 2, and nothing is measured or written before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("minispec.evidence.bench.run._one", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr("minispec.evidence.bench.run._measure", lambda *_: pytest.fail("it was measured"))
     before = sorted(tmp_path.iterdir())
     assert words in refused(f"bench {line} --pair", pair)
     assert sorted(tmp_path.iterdir()) == before

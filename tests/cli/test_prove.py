@@ -16,7 +16,7 @@ def few(monkeypatch):
     monkeypatch.setattr(
         sampling,
         "check_calibration",
-        lambda proved, seeds, alarm: check_calibration(proved, seeds[:40], alarm),
+        lambda test, seeds, alarm: check_calibration(test, seeds[:40], alarm),
     )
     cases = [case for case in few_cases() if case.name.endswith("K 1")]
     monkeypatch.setattr(module, "few_cases", lambda: iter(cases))

@@ -34,7 +34,7 @@ from minispec.native.model import NativeGPT
 
 PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
 CACHED = 112  # tokens of the text after which rounds are timed
-TIMED = 32  # how many rounds
+TIMED_ROUNDS = 32
 MODELS = (nn.Module, NativeGPT, EarlyExitGPT, ParallelGPT)
 CODE = (type, FunctionType, ModuleType)
 
@@ -74,7 +74,7 @@ def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
     for setting, runs in bench.interleave(sides, bench.reporting, "the best K").items():
         alone, drafted, beside = runs
         name = setting.label.partition(",")[0]
-        parameters, seconds = made_of(bench.pair, name)
+        parameters, seconds = training_of(bench.pair, name)
         yield figures(bench.pair.name, setting, alone, drafted) | {
             "name": name,
             "backend": setting.models.backend.name,
@@ -99,25 +99,30 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
     """Yields every drafter on every backend, greedy and sampled, each with every K; notes what is missing."""
     available, missing = bench.backends()
     pair = bench.pair
-    unavailable |= {f"{pair.name}, {backend}": why for backend, why in missing.items()}
+    unavailable |= {f"{pair.name}, {backend}": reason for backend, reason in missing.items()}
     threads = threads_of(bench)
     for name, entry in DRAFTERS.items():
         reasons: dict[str, str] = {}
         for backend, models in available.items():
             try:  # a tree of candidates has another shape for each K
-                made = [(k, *make_drafter(entry, pair, models, k)) for k in bench.plan.few_widths]
+                drafters = [(k, *make_drafter(entry, pair, models, k)) for k in bench.plan.few_widths]
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            own = models.backend
-            verifiers = {of: own.verifier(of, entry.proposes_trees) for of in own.verifiers}
+            verifiers = {
+                verifier: models.backend.verifier(verifier, entry.proposes_trees)
+                for verifier in models.backend.verifiers
+            }
             models = with_verifiers(models, verifiers)
             for decoding in DECODINGS:
-                decoded = (*decoding, threads[backend], f"{name}, {backend}")
-                yield [Setting(replace(models, target=one), k, *decoded, drafter) for k, one, drafter in made]
-        same = len(set(reasons.values())) == 1 and len(reasons) == len(available)
-        for backend, why in reasons.items():  # one reason for all backends is said once
-            unavailable[f"{pair.name}, {name}" if same else f"{pair.name}, {name}, {backend}"] = why
+                fields = (*decoding, threads[backend], f"{name}, {backend}")
+                yield [
+                    Setting(replace(models, target=target), k, *fields, drafter)
+                    for k, target, drafter in drafters
+                ]
+        is_common = len(set(reasons.values())) == 1 and len(reasons) == len(available)
+        for backend, reason in reasons.items():  # a reason common to all backends is given once
+            unavailable[f"{pair.name}, {name}" if is_common else f"{pair.name}, {name}, {backend}"] = reason
 
 
 def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Results]) -> float:
@@ -140,25 +145,25 @@ def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Results]) -> floa
 def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> tuple[float, float]:
     """Returns the seconds of prefill, and of a round that drafts K tokens and keeps none of them."""
     target = setting.models.target
-    settings = setting.drafting() | setting.sampling(seed, TIMED)
+    settings = setting.drafting() | setting.sampling(seed, TIMED_ROUNDS)
     verifier = settings["verifier"]
 
-    def none_kept(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+    def reject_all(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
         verdict = verifier.decide(draft, target_probs, rng)  # for its time
         token = draft.tokens[:, 0] if draft.k else verdict.token
         path = None if draft.parents is None else torch.zeros_like(draft.tokens, dtype=torch.bool)
         return Verdict(torch.zeros_like(token), token, path)
 
     # The text repeats itself, so that a look-up finds something.
-    text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED - 1)]
+    text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED_ROUNDS - 1)]
     with using_threads(setting.threads):
-        settings |= {"k": k, "verifier": replace(verifier, decide=none_kept)}
+        settings |= {"k": k, "verifier": replace(verifier, decide=reject_all)}
         trace = record(target, prompts=[text], **settings)
-    whole = trace.rounds[1 : TIMED - k]  # the first has the prefill, the last have no space for K tokens
+    whole = trace.rounds[1 : TIMED_ROUNDS - k]  # the first has the prefill, the last have no room for K
     return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in whole)
 
 
-def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
+def training_of(pair: Pair, name: str) -> tuple[int, float | None]:
     """Returns a drafter's parameters beside the target's, and the seconds that it took to train them."""
     kind = name.removesuffix("-tree")  # which has the same heads
     if kind in MAKERS:
@@ -166,16 +171,17 @@ def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
         return info["parameters"], info["seconds"]
     if not DRAFTERS[name].uses_draft_model:
         return 0, 0.0
-    runs = [pair.info.get("models", {}).get(run, {}).get("seconds") for run in ("draft-plain", "draft")]
-    return pair.draft.parameters_count, None if None in runs else sum(runs)
+    models = pair.info.get("models", {})
+    seconds = [models.get(name, {}).get("seconds") for name in ("draft-plain", "draft")]
+    return pair.draft.parameters_count, None if None in seconds else sum(seconds)
 
 
-def bytes_held(thing: Any, counted: set[int] | None = None) -> int:
+def bytes_held(value: Any, counted: set[int] | None = None) -> int:
     """Returns the bytes of what a drafter keeps of a text: cache and states, or an index; no weights."""
     counted = set() if counted is None else counted
-    if id(thing) in counted or isinstance(thing, MODELS + CODE):
+    if id(value) in counted or isinstance(value, MODELS + CODE):
         return 0
-    counted.add(id(thing))
-    if isinstance(thing, KVCache | Tensor):
-        return thing.bytes if isinstance(thing, KVCache) else thing.nbytes
-    return sys.getsizeof(thing) + sum(bytes_held(part, counted) for part in gc.get_referents(thing))
+    counted.add(id(value))
+    if isinstance(value, KVCache | Tensor):
+        return value.bytes if isinstance(value, KVCache) else value.nbytes
+    return sys.getsizeof(value) + sum(bytes_held(part, counted) for part in gc.get_referents(value))

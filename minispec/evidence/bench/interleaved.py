@@ -67,8 +67,8 @@ class Setting:
     @property
     def name(self) -> str:
         """What predictions and measurements of the same setting are both called."""
-        more = f", {self.label}" if self.label else ""
-        return f"{self.verifier}, T = {self.temperature:g}, K = {self.k}{more}"
+        suffix = f", {self.label}" if self.label else ""
+        return f"{self.verifier}, T = {self.temperature:g}, K = {self.k}{suffix}"
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -143,8 +143,8 @@ def speed_up_of(slow: Sequence[Run], fast: Sequence[Run]) -> tuple[float, float,
 
 def ratio(name: str, slow: Sequence[Run], fast: Sequence[Run]) -> dict[str, Any]:
     """Returns the speed-up under a name, and its quartiles."""
-    low, middle, high = speed_up_of(slow, fast)
-    return {name: middle, f"{name}_quartiles": [low, high]}
+    low, median, high = speed_up_of(slow, fast)
+    return {name: median, f"{name}_quartiles": [low, high]}
 
 
 def tokens_per_second(runs: Sequence[Run]) -> float:
@@ -180,7 +180,7 @@ def by_position(rounds: Iterable[Round]) -> Positions:
 def positions_of(runs: Sequence[Run]) -> Positions:
     """Returns the same of all runs together."""
     columns = zip_longest(*(run.positions for run in runs), fillvalue=(0, 0))
-    return [(sum(a for a, _ in column), sum(b for _, b in column)) for column in columns]
+    return [(sum(tested for tested, _ in column), sum(kept for _, kept in column)) for column in columns]
 
 
 def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence[Run]) -> dict[str, Any]:
@@ -205,5 +205,5 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
 def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
     """Returns the lower quartile, the median and the upper quartile of one or more values."""
     values = list(values)
-    low, middle, high = quantiles(values, n=4, method="inclusive") if values[1:] else values * 3
-    return low, middle, high
+    low, median, high = quantiles(values, n=4, method="inclusive") if values[1:] else values * 3
+    return low, median, high

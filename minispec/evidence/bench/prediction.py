@@ -26,13 +26,15 @@ TEXTS = 24  # target-only texts at least, where sampling can give as many
 def measure(bench: BenchRun) -> Results:
     """Predicts the settings of all selected sections that vary K."""
     bench.tell("texts of the target alone")
-    sweeps = [(name, of) for name in SWEEPS if name in bench.selected for of in settings_of(bench, name)]
+    sections = [name for name in SWEEPS if name in bench.selected]
+    sweeps = [(name, settings) for name in sections for settings in settings_of(bench, name)]
     costs = all_costs(bench, [setting for _, (setting, *_) in sweeps])
     predicted = []
-    for section, of in sweeps:
-        texts = texts_of(bench, of[0])
-        part_costs = costs[cost_request(of[0])]
-        predicted += [{"section": section} | predict(bench, setting, part_costs, texts) for setting in of]
+    for section, settings in sweeps:
+        texts = texts_of(bench, settings[0])
+        part_costs = costs[cost_request(settings[0])]
+        predictions = (predict(bench, setting, part_costs, texts) for setting in settings)
+        predicted += [{"section": section} | prediction for prediction in predictions]
     return {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "prompts": len(bench.prompts.learning),
@@ -45,20 +47,19 @@ def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Tex
 
     `costs` are those of the setting, `texts` acceptance probabilities of target-only texts.
     """
-    best = bench.results["target-only"]
-    base, here = (
-        next(
-            row["target_only"]
-            for row in best["rows"]
-            if row.items() >= (best[side] | {"verifier": setting.verifier}).items()
-        )
-        for side in ("baseline", "speculative")
-    )
-    expected = predict_speed_up(costs, texts, setting.k, faster=base / here)
+    results = bench.results["target-only"]
+    rates = {
+        (row["path"], row["threads"]): row["target_only"]
+        for row in results["rows"]
+        if row["verifier"] == setting.verifier
+    }
+    fastest, same_backend = (rates[*results[side].values()] for side in ("baseline", "speculative"))
+    faster = fastest / same_backend
+    expected = predict_speed_up(costs, texts, setting.k, faster=faster)
     return {
         "setting": setting.name,
         "k": setting.k,
-        "c": costs.c * base / here,
+        "c": costs.c * faster,
         "speedup": expected.speed_up,
         "simple": expected.simple,
         "alpha": expected.alpha,
@@ -90,8 +91,8 @@ def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
     """Returns acceptance probabilities of target-only texts, on prompts that nothing is measured on."""
     prompts = bench.prompts.learning
     warp = Warp(setting.temperature)
-    again = -(-TEXTS // len(prompts)) if setting.temperature > 0 else 1  # at 0 all texts are the same
-    rows = prompts * again
+    repeats = -(-TEXTS // len(prompts)) if setting.temperature > 0 else 1  # at 0 all texts are the same
+    rows = prompts * repeats
     models = setting.models
     rng = models.backend.rng(bench.seed)
     texts = target_only_texts(models.target, rows, bench.plan.new_tokens, warp, rng)
@@ -109,22 +110,22 @@ def compare(results: Mapping[str, Results]) -> Results:
             "section": section,
             "setting": name,
             "prompts": prompts,
-            "measured": gain,
+            "measured": speed_up,
             "predicted": predicted[name]["speedup"],
             "simple": predicted[name]["simple"],
             "low": low,
             "high": high,
-            "error": predicted[name]["speedup"] / gain - 1,
+            "error": predicted[name]["speedup"] / speed_up - 1,
         }
-        for section, prompts, name, gain, low, high in measured(results)
+        for section, prompts, name, speed_up, low, high in measured(results)
         if name in predicted
     ]
     if not rows:
         return {}
     errors: Results = {"rows": rows}
     for name, prefix in (("predicted", ""), ("simple", "simple_")):
-        off = [abs(row[name] / row["measured"] - 1) for row in rows]
-        errors |= {f"{prefix}median_error": median(off), f"{prefix}worst_error": max(off)}
+        relative = [abs(row[name] / row["measured"] - 1) for row in rows]
+        errors |= {f"{prefix}median_error": median(relative), f"{prefix}worst_error": max(relative)}
     return errors
 
 

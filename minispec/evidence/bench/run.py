@@ -19,19 +19,19 @@ from minispec.io.checkpoint import Pair, json_hash, weights_hash
 from minispec.io.files import check_writable, destination, read_json, write_json
 
 FORMAT = 1
-START = ("target-only",)
+TARGET_ONLY = ("target-only",)
 CHOSEN = ("target-only", "widths")
 SECTIONS: tuple[Section, ...] = (  # what others need comes first
     Section("latency", sections.latency),
     Section("target-only", sections.target_only),
-    Section("prediction", prediction.measure, START),
-    Section("widths", sections.widths, START),
+    Section("prediction", prediction.measure, TARGET_ONLY),
+    Section("widths", sections.widths, TARGET_ONLY),
     Section("auto", sections.auto, CHOSEN),
-    Section("temperature", sections.temperature, START, core=False),
-    Section("drafts", sections.drafts, START, core=False),
-    Section("batch", batches.measure, START, core=False),
-    Section("drafters", drafters.measure, START, core=False),
-    Section("rules", sections.rules, START, core=False),
+    Section("temperature", sections.temperature, TARGET_ONLY, core=False),
+    Section("drafts", sections.drafts, TARGET_ONLY, core=False),
+    Section("batch", batches.measure, TARGET_ONLY, core=False),
+    Section("drafters", drafters.measure, TARGET_ONLY, core=False),
+    Section("rules", sections.rules, TARGET_ONLY, core=False),
     Section("real-sizes", real_sizes.measure, core=False),
 )
 NAMES = tuple(section.name for section in SECTIONS)
@@ -48,11 +48,11 @@ def choose(names: Sequence[str] = (), full: bool = False, skip: Sequence[str] = 
     for name in (*names, *skip):
         if name not in NAMES:
             raise ValueError(f"there is no section {name!r}; there is {', '.join(NAMES)}")
-    wanted = set(names) or {section.name for section in SECTIONS if full or section.core}
-    for section in reversed(SECTIONS):  # what one needs stands before it
-        if section.name in wanted:
-            wanted |= set(section.needs)
-    return tuple(name for name in NAMES if name in wanted and name not in skip)
+    chosen = set(names) or {section.name for section in SECTIONS if full or section.core}
+    for section in reversed(SECTIONS):  # what a section needs stands before it
+        if section.name in chosen:
+            chosen |= set(section.needs)
+    return tuple(name for name in NAMES if name in chosen and name not in skip)
 
 
 def run_bench(
@@ -80,18 +80,18 @@ def run_bench(
     part = None
     if output is not None:
         check_writable(output)
-        if not destination(output)[1]:  # a device or a pipe has no place beside it
+        if not destination(output)[1]:  # beside a device or a pipe there is no place for a file
             part = Path(f"{output}.part")
     report = begin(pair, plan, seed, selected)
     if part is not None:
         report |= resumed(part, report)
     bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
-    known = {section.name: section for section in (*SECTIONS, *more)}
-    todo = [section for name, section in known.items() if name in selected]
-    for number, section in enumerate(todo):
-        if section.name not in report["sections"] and section.name not in report["skipped"]:
-            bench.tell = partial(_tell, tell, number / len(todo), section.name)
-            _one(section, bench, report)
+    by_name = {section.name: section for section in (*SECTIONS, *more)}
+    queue = [section for name, section in by_name.items() if name in selected]
+    for number, section in enumerate(queue):
+        if section.name not in report["sections"] | report["skipped"]:
+            bench.tell = partial(_tell, tell, number / len(queue), section.name)
+            _measure(section, bench, report)
             if part is not None:
                 write_json(part, report)
     finish(report)
@@ -136,11 +136,12 @@ def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[st
 def resumed(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a cut run of the same bench, on the same machine, has left; {} if there is none."""
     try:
-        kept = read_json(part)
-        same = all(kept[key] == report[key] for key in ("format", "pair", "machine", "conditions"))
-        return {key: kept[key] for key in ("sections", "skipped", "seconds", "date")} if same else {}
+        partial_report = read_json(part)
+        if all(partial_report[key] == report[key] for key in ("format", "pair", "machine", "conditions")):
+            return {key: partial_report[key] for key in ("sections", "skipped", "seconds", "date")}
     except (ValueError, KeyError):
-        return {}
+        pass
+    return {}
 
 
 def finish(report: dict[str, Any]) -> None:
@@ -155,13 +156,13 @@ def finish(report: dict[str, Any]) -> None:
         report["real_sizes"] = results["real-sizes"]["points"]
 
 
-def _one(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
+def _measure(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
     started = perf_counter()
     try:
         for name in section.needs:
             if name not in bench.results:
-                why = report["skipped"].get(name, "it was not run")
-                raise Skipped(f"it needs the section {name}: {why}")
+                reason = report["skipped"].get(name, "it was not run")
+                raise Skipped(f"it needs the section {name}: {reason}")
         with torch.random.fork_rng(devices=[]):
             report["sections"][section.name] = _plain(section.run(bench))
     except Skipped as reason:

@@ -140,13 +140,12 @@ class BenchRun:
 
     def speed_ups(
         self, settings: Iterable[Setting], batches: Sequence[Prompts], title: str
-    ) -> dict[Setting, tuple[list[Run], list[Run]]]:
+    ) -> dict[Setting, list[list[Run]]]:
         """Returns runs of the target alone and of each setting, which decode the same batches."""
         groups = {
             setting: (self.alone(setting.verifier, setting.temperature), setting) for setting in settings
         }
-        runs = self.interleave(groups, batches, title)
-        return {setting: (alone, drafted) for setting, (alone, drafted) in runs.items()}
+        return self.interleave(groups, batches, title)
 
 
 def group(pair: Pair, plan: Plan) -> PromptGroups:

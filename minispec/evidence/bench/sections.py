@@ -35,8 +35,11 @@ TRIED_K = 5  # at which backends and threads are compared
 AUTO_REPEATS = 4  # times the plan's: automatic and fixed K are so close that it takes more to tell
 CACHED = 64  # tokens in the cache before a forward that is timed
 SWEEPS = ("widths", "temperature", "drafts")  # the sections that choose K
-TOKEN = "token"  # what rejection sampling is called beside block verification
-OTHERS: dict[str, Verifier] = {"block": verify_block, "compare": verify_compare}
+RULES: dict[str, dict[str, Verifier]] = {  # token: rejection sampling, in the section `rules`
+    "token": {},
+    "block": {"rejection": verify_block},
+    "compare": {"rejection": verify_compare},
+}
 
 
 def latency(bench: BenchRun) -> Results:
@@ -265,22 +268,18 @@ def rules(bench: BenchRun) -> Results:
     threads = threads_of(bench)
     groups: dict[tuple[str, int], list[Setting]] = {}
     for (backend, models), k in product(available.items(), bench.plan.few_widths):
-        token = Setting(models, k, "rejection", 1.0, threads[backend], TOKEN)
         groups[backend, k] = [
-            token,
-            *(
-                replace(token, models=with_verifiers(models, {"rejection": verifier}), label=name)
-                for name, verifier in OTHERS.items()
-            ),
+            Setting(with_verifiers(models, verifiers), k, "rejection", 1.0, threads[backend], rule)
+            for rule, verifiers in RULES.items()
         ]
     rows: list[Results] = []
     for (backend, k), group in bench.interleave(groups, bench.reporting, "every rule").items():
-        for name, runs in zip((TOKEN, *OTHERS), group, strict=True):
+        for rule, runs in zip(RULES, group, strict=True):
             total = total_of(runs)
             rows.append(
                 {
                     "pair": bench.pair.name,
-                    "rule": name,
+                    "rule": rule,
                     "backend": backend,
                     "k": k,
                     "tokens_per_target_call": total.tokens_per_target_call,

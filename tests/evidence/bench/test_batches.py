@@ -5,7 +5,7 @@ import torch
 
 from minispec import load_pair
 from minispec.evidence.bench import batches
-from minispec.evidence.bench.batches import Queue, gain_of, mixed_prompts, stops_paying
+from minispec.evidence.bench.batches import Queue, mixed_prompts, speed_up_row, stops_paying
 from minispec.evidence.bench.interleaved import Run, Setting
 from minispec.evidence.bench.section import BenchRun, group
 from minispec.native.backend import on_backend
@@ -87,4 +87,10 @@ def test_where_speculation_stops_paying():
 def test_rates_and_gains_are_of_all_rows_together():
     """Two texts of two tokens in four seconds and in two."""
     sides = [[Run(seconds, ((1, 2), (3, 4)))] for seconds in (4.0, 2.0)]
-    assert gain_of(*sides) == {"target_only": 1.0, "speculative": 2.0, "low": 2.0, "gain": 2.0, "high": 2.0}
+    assert speed_up_row(*sides) == {
+        "target_only": 1.0,
+        "speculative": 2.0,
+        "low": 2.0,
+        "gain": 2.0,
+        "high": 2.0,
+    }

@@ -52,8 +52,8 @@ def test_drafts_and_batches_have_their_points(report):
     drafts = report["sections"]["drafts"]
     names = [point["name"] for point in drafts["points"]]
     assert sorted(names) == ["the pair's", "the pair's, bfloat16", "the target", "untrained"]
-    matching = next(point for point in drafts["points"] if point["name"] == "the target")
-    assert matching["alpha"] == pytest.approx(1.0, abs=0.05) and all(
+    itself = next(point for point in drafts["points"] if point["name"] == "the target")
+    assert itself["alpha"] == pytest.approx(1.0, abs=0.05) and all(
         point["c"] > 0 for point in drafts["points"]
     )
     assert [point["rows"] for point in report["sections"]["batch"]["points"]] == [1, 3]

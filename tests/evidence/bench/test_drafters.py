@@ -10,7 +10,7 @@ from minispec import ModelDrafter, load_pair, record
 from minispec.core.records import Draft, Round, Verdict
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench import drafters
-from minispec.evidence.bench.drafters import benches, bytes_held, made_of, predict, seconds_of_round
+from minispec.evidence.bench.drafters import benches, bytes_held, predict, seconds_of_round, training_of
 from minispec.evidence.bench.interleaved import Run, Setting, by_position, positions_of
 from minispec.evidence.bench.section import BenchRun
 from minispec.io.trace import Statistics
@@ -113,7 +113,7 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
     prefill, seconds = seconds_of_round(setting, 3, [*range(10, 42)], seed=0)
     assert prefill > 0 and seconds > 0
     rounds = traces[0].rounds
-    assert len(rounds) == drafters.TIMED and all(r.accepted(0) == 0 for r in rounds)
+    assert len(rounds) == drafters.TIMED_ROUNDS and all(r.accepted(0) == 0 for r in rounds)
     assert all(r.drafted(0) >= 3 for r in rounds[:-3])
 
 
@@ -180,8 +180,8 @@ def test_what_it_took_is_read_from_the_files(pair):
     stories = load_pair("stories")
     models = stories.info["models"]
     seconds = models["draft-plain"]["seconds"] + models["draft"]["seconds"]
-    assert made_of(stories, "model") == (stories.draft.parameters_count, seconds)
-    assert made_of(stories, "exit")[0] == 16_512 and made_of(stories, "exit")[1] > 0
-    assert made_of(stories, "medusa-tree") == made_of(stories, "medusa") != (0, 0.0)
-    assert made_of(stories, "tree") == made_of(stories, "model")
-    assert made_of(stories, "ngram") == (0, 0.0) and made_of(pair, "model")[1] is None
+    assert training_of(stories, "model") == (stories.draft.parameters_count, seconds)
+    assert training_of(stories, "exit")[0] == 16_512 and training_of(stories, "exit")[1] > 0
+    assert training_of(stories, "medusa-tree") == training_of(stories, "medusa") != (0, 0.0)
+    assert training_of(stories, "tree") == training_of(stories, "model")
+    assert training_of(stories, "ngram") == (0, 0.0) and training_of(pair, "model")[1] is None

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-import typer
 from rich.console import Console
 
 from minispec import __version__
@@ -41,7 +40,7 @@ class Fact:
     needed: bool = False  #: whether `make demo` cannot do without
 
 
-def doctor(as_json: bool = False) -> None:
+def doctor(as_json: bool = False) -> int:
     """Look at this machine, and say what to do about what is missing."""
     console = options.console(as_json)
     parts = (versions, machine, compiler, native, pairs, cache)
@@ -52,8 +51,7 @@ def doctor(as_json: bool = False) -> None:
         options.print_json({"passed": not broken, "findings": [asdict(fact) for fact in facts]})
     else:
         show(facts, broken, console)
-    if broken:
-        raise typer.Exit(1)
+    return int(bool(broken))
 
 
 def show(facts: Sequence[Fact], broken: Sequence[str], console: Console) -> None:

@@ -25,7 +25,7 @@ def lab(
     ),
     with_solutions: bool = False,
     no_open: bool = False,
-) -> None:
+) -> int:
     """Copy the notebooks into a folder of your own and open them in JupyterLab."""
     if not no_open and importlib.util.find_spec("jupyterlab") is None:
         raise ValueError("JupyterLab is not installed: in minispec's folder, pip install -e '.[notebooks]'")
@@ -36,8 +36,7 @@ def lab(
     console.print(f"Notebooks in {folder}: {counts or 'nothing new'}.", soft_wrap=True)
     for name in changed:
         console.print(f"  kept yours: {name} (to start afresh, rename it and run this again)", soft_wrap=True)
-    if not no_open:
-        raise typer.Exit(open_jupyterlab(folder))
+    return 0 if no_open else open_jupyterlab(folder)
 
 
 def find_notebooks(with_solutions: bool = False) -> dict[str, Path]:

@@ -63,14 +63,6 @@ def test_what_the_student_changed_is_kept(copy, course, copy_folder):
         assert (copy_folder / "01_one.ipynb").read_text() == before
 
 
-def test_a_notebook_that_was_deleted_comes_back(copy, copy_folder):
-    """So a student starts one afresh."""
-    copy()
-    (copy_folder / "02_two.ipynb").unlink()
-    assert "1 copied, 1 there already" in copy()
-    assert "2 there already" in copy()
-
-
 def test_what_cannot_be_copied_is_one_line(refused, course, copy_folder, monkeypatch, tmp_path):
     """A file in the way; without JupyterLab what to install; from a wheel there is nothing to copy."""
     copy_folder.write_text("a file")

@@ -75,18 +75,6 @@ def test_every_drafter_decodes_them(answers):
         assert sum(item["target_calls"] for item in decoded) < sum(item["target_calls"] for item in alone)
 
 
-def test_lines_come_in_the_order_of_ends(answers, pair):
-    """With the target alone and two rows: 3 steps for the second, then 1 and 2; the first has 9."""
-    requests = [REQUESTS[0], REQUESTS[1], REQUESTS[3], {"prompt": "A", "max_new_tokens": 2}]
-    decoded = answers("--target-only --ignore-eos --batch-size 2", requests, folder=pair)
-    assert [(answer["prompt_id"], answer["target_calls"]) for answer in decoded] == [
-        (1, 3),
-        (2, 1),
-        (3, 2),
-        (0, 9),
-    ]
-
-
 def test_a_line_is_written_before_the_next_round(pair, capsys):
     """What has no budget comes first."""
     models = load_pair(pair)

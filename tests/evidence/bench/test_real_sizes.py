@@ -119,4 +119,4 @@ def test_a_task_may_run_until_others_threads_sleep(monkeypatch):
     assert results["a"] == pytest.approx([0.4]) and len(calls) == (1 + measure.WARM_UP_PASSES) * (3 + 1)
     calls.clear()
     measure.interleaved_seconds({"a": task}, 1)
-    assert len(calls) == (1 + measure.WARM_UP_PASSES) * measure.STREAK
+    assert len(calls) == (1 + measure.WARM_UP_PASSES) * measure.RUNS_PER_PASS

@@ -27,7 +27,7 @@ from minispec.evidence.checker.instances import (
 )
 from minispec.evidence.checker.report import Report
 
-SECONDS = 600.0
+DEFAULT_LIMIT = 600.0
 
 
 def check_command(
@@ -40,7 +40,7 @@ def check_command(
     greedy: bool = False,
     samples: int = SAMPLES,
     tolerance: float = TOLERANCE,
-    limit: float = SECONDS,
+    limit: float = DEFAULT_LIMIT,
     seed: int = 0,
     as_json: bool = False,
 ) -> int:

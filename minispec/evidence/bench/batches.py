@@ -87,16 +87,16 @@ def generate_queue(
 
 def measure(bench: BenchRun) -> Results:
     """Measures batches of 1 to 64 texts, and queues of prompts of mixed lengths with as many rows."""
-    queue = [point for rows in bench.plan.rows for point in of_queue(bench, rows)]
+    queue = [point for rows in bench.plan.rows for point in measure_queue(bench, rows)]
     return {
         "k": K,
-        "points": [of_batch(bench, rows) for rows in bench.plan.rows],
+        "points": [measure_batch(bench, rows) for rows in bench.plan.rows],
         "queue": queue,
         "stops_paying": {"without": stops_paying(queue, False), "with": stops_paying(queue, True)},
     }
 
 
-def of_batch(bench: BenchRun, rows: int) -> Results:
+def measure_batch(bench: BenchRun, rows: int) -> Results:
     """Measures texts of one length; prompts are used again where a batch has more rows."""
     setting = bench.drafted("rejection", 1.0, K, label=f"{rows} rows")
     batches = [list(islice(cycle(measured_prompts(bench)), rows))] * REPEATS
@@ -106,7 +106,7 @@ def of_batch(bench: BenchRun, rows: int) -> Results:
     )
 
 
-def of_queue(bench: BenchRun, rows: int) -> list[Results]:
+def measure_queue(bench: BenchRun, rows: int) -> list[Results]:
     """Measures a queue without refill and with it, the target alone and with its draft, interleaved."""
     settings = {"alone": bench.alone("rejection", 1.0), "drafted": bench.drafted("rejection", 1.0, K)}
     sides = {

@@ -133,8 +133,8 @@ def draft_task(
 
 def laps(items: Iterable[T]) -> list[tuple[float, T]]:
     """Returns items with the seconds that each took to come, but for the first, which waits for prefill."""
-    stamped = [(perf_counter(), item) for item in items]
-    return [(after - before, item) for (before, _), (after, item) in pairwise(stamped)]
+    arrivals = [(perf_counter(), item) for item in items]
+    return [(after - before, item) for (before, _), (after, item) in pairwise(arrivals)]
 
 
 def bookkeeping(rounds: Sequence[tuple[float, Round]], k: int, forwards: Costs) -> list[float]:

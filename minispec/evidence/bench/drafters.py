@@ -42,7 +42,9 @@ CODE = (type, FunctionType, ModuleType)
 def measure(bench: BenchRun) -> Results:
     """Measures all drafters of the pair; if it is the first of `PAIRS`, those of the other pairs as well."""
     unavailable: dict[str, str] = {}
-    rows = [row for pair_bench in benches(bench, unavailable) for row in of_pair(pair_bench, unavailable)]
+    rows = [
+        row for pair_bench in benches(bench, unavailable) for row in measure_pair(pair_bench, unavailable)
+    ]
     return {"rows": rows, "unavailable": unavailable}
 
 
@@ -62,17 +64,21 @@ def benches(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[BenchRun]:
         yield pair_bench
 
 
-def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
+def measure_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
     """Yields what each drafter of a pair comes to, at its best K; notes which it has not."""
     sweep, chosen = choose_k(bench, [*settings_of(bench, unavailable)])
     bench.tell("what should come out")
     predicted = {setting: predict(bench, setting, sweep) for setting in chosen}
     sides = {
-        setting: (bench.alone(setting.verifier, setting.temperature), setting, alone_beside(bench, setting))
+        setting: (
+            bench.alone(setting.verifier, setting.temperature),
+            setting,
+            alone_on_backend(bench, setting),
+        )
         for setting in chosen
     }
     for setting, runs in bench.interleave(sides, bench.reporting, "the best K").items():
-        alone, drafted, beside = runs
+        alone, drafted, same_backend = runs
         name = setting.label.partition(",")[0]
         parameters, seconds = training_of(bench.pair, name)
         yield figures(bench.pair.name, setting, alone, drafted) | {
@@ -81,14 +87,14 @@ def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
             "lossless": True,  # both rules are, whatever is drafted: `minispec prove`
             "acceptance_by_position": [kept / tested for tested, kept in positions_of(drafted)],
             "predicted_speedup": predicted[setting],
-            "speedup_same_backend": speed_up_of(beside, drafted)[1],
+            "speedup_same_backend": speed_up_of(same_backend, drafted)[1],
             "parameters": parameters,
             "extra_bytes": bytes_held(setting.drafter),
             "seconds_to_train": seconds,
         }
 
 
-def alone_beside(bench: BenchRun, setting: Setting) -> Setting:
+def alone_on_backend(bench: BenchRun, setting: Setting) -> Setting:
     """Returns the target alone on the backend of a setting, as fast as this bench has seen it there."""
     backend = setting.models.backend.name
     threads = threads_of(bench, "target_only")[backend]
@@ -129,7 +135,7 @@ def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Results]) -> floa
     """Returns the speed-up that a setting should have on prompts that are not measured yet.
 
     It is made of what is measured apart: the rate of the target alone, on the prompts that chose K (`sweep`);
-    the seconds of prefill and of a round of which nothing is kept; and the tokens of a target call, counted
+    the seconds of prefill and of a round of which nothing is kept; and the tokens of a target call, visited
     on the prompts to learn from. What a draft model reads after full acceptance is left out.
     """
     rates = [row["target_only_tokens_per_second"] for row in sweep if row["verifier"] == setting.verifier]
@@ -159,8 +165,8 @@ def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> 
     with using_threads(setting.threads):
         settings |= {"k": k, "verifier": replace(verifier, decide=reject_all)}
         trace = record(target, prompts=[text], **settings)
-    whole = trace.rounds[1 : TIMED_ROUNDS - k]  # the first has the prefill, the last have no room for K
-    return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in whole)
+    full_rounds = trace.rounds[1 : TIMED_ROUNDS - k]  # the first has the prefill, the last have no room for K
+    return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in full_rounds)
 
 
 def training_of(pair: Pair, name: str) -> tuple[int, float | None]:
@@ -176,12 +182,12 @@ def training_of(pair: Pair, name: str) -> tuple[int, float | None]:
     return pair.draft.parameters_count, None if None in seconds else sum(seconds)
 
 
-def bytes_held(value: Any, counted: set[int] | None = None) -> int:
+def bytes_held(value: Any, visited: set[int] | None = None) -> int:
     """Returns the bytes of what a drafter keeps of a text: cache and states, or an index; no weights."""
-    counted = set() if counted is None else counted
-    if id(value) in counted or isinstance(value, MODELS + CODE):
+    visited = set() if visited is None else visited
+    if id(value) in visited or isinstance(value, MODELS + CODE):
         return 0
-    counted.add(id(value))
+    visited.add(id(value))
     if isinstance(value, KVCache | Tensor):
         return value.bytes if isinstance(value, KVCache) else value.nbytes
-    return sys.getsizeof(value) + sum(bytes_held(part, counted) for part in gc.get_referents(value))
+    return sys.getsizeof(value) + sum(bytes_held(part, visited) for part in gc.get_referents(value))

@@ -138,7 +138,9 @@ def interleave(
 
 def speed_up_of(slow: Sequence[Run], fast: Sequence[Run]) -> tuple[float, float, float]:
     """Returns how many times less time a token takes: lower quartile, median, upper quartile of all pairs."""
-    return quartiles(a.seconds_per_token / b.seconds_per_token for a, b in zip(slow, fast, strict=True))
+    return quartiles(
+        slower.seconds_per_token / faster.seconds_per_token for slower, faster in zip(slow, fast, strict=True)
+    )
 
 
 def ratio(name: str, slow: Sequence[Run], fast: Sequence[Run]) -> dict[str, Any]:
@@ -198,7 +200,7 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
         **{name: getattr(total, name) for name in counts},
         "target_only_tokens_per_second": tokens_per_second(alone),
         "tokens_per_second": tokens_per_second(drafted),
-        "seconds": {phase: spent / len(drafted) for phase, spent in total.seconds.items()},
+        "seconds": {phase: seconds / len(drafted) for phase, seconds in total.seconds.items()},
     }
 
 

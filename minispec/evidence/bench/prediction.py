@@ -19,7 +19,7 @@ from minispec.evidence.theory.acceptance import acceptance_probabilities, target
 from minispec.evidence.theory.predict import Text, predict_speed_up
 
 PASSES = 5  # over all costs: a slow moment of the machine spoils one of them, and the median counts
-SHORT = 64  # tokens of the short runs
+COST_TOKENS = 64  # tokens of the short runs
 TEXTS = 24  # target-only texts at least, where sampling can give as many
 
 
@@ -74,16 +74,16 @@ def cost_request(setting: Setting) -> Setting:
 
 def all_costs(bench: BenchRun, settings: Iterable[Setting]) -> dict[Setting, Costs]:
     """Measures the costs of settings, several times over, by their cost requests."""
-    effort = {
+    repetition = {
         "tokens": range(1, 18),
-        "new_tokens": min(SHORT, bench.plan.new_tokens),
+        "new_tokens": min(COST_TOKENS, bench.plan.new_tokens),
         "repeats": max(bench.plan.latencies // PASSES, 2),
     }
     passes: dict[Setting, list[Costs]] = {cost_request(setting): [] for setting in settings}
     for number in range(PASSES):
         bench.tell(f"costs of the parts, {number + 1} of {PASSES}")
         for request, measured_costs in passes.items():
-            measured_costs.append(costs_of(request, bench.prompts.learning[0], **effort))
+            measured_costs.append(costs_of(request, bench.prompts.learning[0], **repetition))
     return {request: median_costs(measured_costs) for request, measured_costs in passes.items()}
 
 

@@ -82,15 +82,15 @@ def run_bench(
         check_writable(output)
         if not destination(output)[1]:  # beside a device or a pipe there is no place for a file
             part = Path(f"{output}.part")
-    report = begin(pair, plan, seed, selected)
+    report = new_report(pair, plan, seed, selected)
     if part is not None:
-        report |= resumed(part, report)
+        report |= read_partial(part, report)
     bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
     by_name = {section.name: section for section in (*SECTIONS, *more)}
     queue = [section for name, section in by_name.items() if name in selected]
     for number, section in enumerate(queue):
         if section.name not in report["sections"] | report["skipped"]:
-            bench.tell = partial(_tell, tell, number / len(queue), section.name)
+            bench.tell = partial(_tell_section, tell, number / len(queue), section.name)
             _measure(section, bench, report)
             if part is not None:
                 write_json(part, report)
@@ -102,9 +102,9 @@ def run_bench(
     return report
 
 
-def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[str, Any]:
+def new_report(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[str, Any]:
     """Returns a report in which nothing is measured yet; it says what a reader needs to compare figures."""
-    return _plain(
+    return _json_values(
         {
             "format": FORMAT,
             "kind": "bench",
@@ -133,7 +133,7 @@ def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[st
     )
 
 
-def resumed(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
+def read_partial(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a cut run of the same bench, on the same machine, has left; {} if there is none."""
     try:
         partial_report = read_json(part)
@@ -164,16 +164,16 @@ def _measure(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
                 reason = report["skipped"].get(name, "it was not run")
                 raise Skipped(f"it needs the section {name}: {reason}")
         with torch.random.fork_rng(devices=[]):
-            report["sections"][section.name] = _plain(section.run(bench))
+            report["sections"][section.name] = _json_values(section.run(bench))
     except Skipped as reason:
         report["skipped"][section.name] = str(reason)
     report["seconds"][section.name] = round(perf_counter() - started, 1)
 
 
-def _tell(tell: Callable[[float, str], None], share: float, section: str, text: str) -> None:
+def _tell_section(tell: Callable[[float, str], None], share: float, section: str, text: str) -> None:
     tell(share, f"{section}: {text}")
 
 
-def _plain(value: Any) -> Any:
+def _json_values(value: Any) -> Any:
     """Returns a value as JSON gives it back: a run that was resumed must see what one in one go sees."""
     return json.loads(json.dumps(value))

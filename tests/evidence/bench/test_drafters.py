@@ -70,7 +70,7 @@ def test_the_target_alone_runs_beside_each_drafter(pair, tiny):
     rows = [{"path": path, "threads": threads, "target_only": rate} for path, threads, rate in rates]
     bench = BenchRun(pair, tiny, None, results={"target-only": {"rows": rows}})
     drafted = Setting(on_backend(pair, "torch"), 4, "rejection", 0.5, 1, "ngram, torch", object())
-    alone = drafters.alone_beside(bench, drafted)
+    alone = drafters.alone_on_backend(bench, drafted)
     assert (alone.k, alone.verifier, alone.temperature, alone.threads) == (0, "rejection", 0.5, 2)
     assert alone.models.backend.name == "torch" and alone.drafter is None
 

@@ -11,7 +11,7 @@ from book.handouts import handouts, write_handouts
 from book.record_positions import record_positions
 from book.record_walkthroughs import write_walkthroughs
 from book.rounding import record_rounding
-from minispec.cli.main import complain
+from minispec.cli.main import print_error
 from minispec.io.checkpoint import load_pair
 from minispec.io.files import read_json, write_text_file
 
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(arguments)
     except ValueError as error:
-        sys.exit(complain(str(error)))
+        sys.exit(print_error(str(error)))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, product
 from typing import Any
 
-from minispec.cli import bench_tables
-from minispec.cli.bench_tables import Grid, grid
+from minispec.cli import tables
+from minispec.cli.tables import Grid, grid
 from minispec.evidence.bench.prediction import measured
 
 Found = Mapping[str, Any]
@@ -183,24 +183,15 @@ def equal_texts(report: Found) -> str:
     return ", ".join(parts)
 
 
-def bench(report: Found, name: str) -> str:
-    """Returns a table that `minispec bench` prints too."""
-    return markdown(getattr(bench_tables, name)(report))
-
-
-def queues(report: Found) -> str:
-    """Returns what refilled rows gain."""
-    return markdown(bench_tables.queues(report["sections"]["batch"]["queue"]))
+def bench(report: Found, columns: str) -> str:
+    """Returns the table with columns of a name that `minispec bench` prints too."""
+    ((_, grid),) = tables.grids(report, columns)
+    return markdown(grid)
 
 
 def stops_paying(report: Found) -> str:
     """Returns with how many rows the target alone is faster."""
-    return bench_tables.stops_paying(report["sections"]["batch"])
-
-
-def automatic(report: Found) -> str:
-    """Returns the automatic K compared with the best fixed one."""
-    return markdown(grid("auto", report["sections"]["auto"]["rows"]))
+    return tables.stops_paying(report["sections"]["batch"]["stops_paying"])
 
 
 # Of models of real sizes.
@@ -216,7 +207,7 @@ def forwards(report: Found) -> str:
     """Returns milliseconds of forwards with the most threads, ours and others', with ratios."""
     most = max(row["threads"] for row in report["real_sizes"])
     rows = [row for row in report["real_sizes"] if row["threads"] == most]
-    return markdown(bench_tables.real_sizes({"real_sizes": rows}, times))
+    return markdown(tables.real_sizes(rows, times))
 
 
 def gains(report: Found) -> str:
@@ -257,7 +248,7 @@ def drafters_gain(report: Found) -> str:
 def drafters_take(report: Found) -> str:
     """Returns where drafters are right at temperature 0, and what they take."""
     rows = [row for row in own_drafters(report) if row["temperature"] == 0]
-    return markdown(bench_tables.drafter_parts(rows))
+    return markdown(tables.drafter_parts(rows))
 
 
 def own_drafters(report: Found) -> list[Found]:

@@ -22,7 +22,7 @@ sys.path[:] = json.loads(sys.argv[1])
 from minispec.cli import apart, check
 apart.answer(check.check_named)
 """
-PASSED_ON = 65_536  # bytes at a time
+CHUNK_BYTES = 65_536  # bytes at a time
 
 
 def run_apart(request: dict[str, Any], limit: float) -> tuple[dict[str, Any], int]:
@@ -58,8 +58,8 @@ def run_apart(request: dict[str, Any], limit: float) -> tuple[dict[str, Any], in
             end(process)
             reader.join(1)  # what it has started may hold the line open
         if not reply.is_file():
-            status_text = f"exit status {status}" if status >= 0 else f"signal {-status}"
-            raise ValueError(f"its process ended before the check was done, with {status_text}")
+            how = f"exit status {status}" if status >= 0 else f"signal {-status}"
+            raise ValueError(f"its process ended before the check was done, with {how}")
         document = json.loads(reply.read_text(encoding="utf-8"))
     if "error" in document:
         raise ValueError(document["error"])
@@ -69,7 +69,7 @@ def run_apart(request: dict[str, Any], limit: float) -> tuple[dict[str, Any], in
 def pass_on(process: "subprocess.Popen[bytes]", printed: list[int]) -> None:
     """Writes what a process prints to standard error, and notes how many bytes that are."""
     assert process.stdout is not None
-    while part := os.read(process.stdout.fileno(), PASSED_ON):
+    while part := os.read(process.stdout.fileno(), CHUNK_BYTES):
         printed.append(len(part))
         with suppress(OSError, ValueError):  # nobody reads it
             sys.stderr.write(part.decode("utf-8", "replace"))
@@ -88,13 +88,13 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 def answer(function: Callable[..., dict[str, Any]]) -> None:
     """Runs a function with what `run_apart` asks for, in the process that it has started."""
     request, reply = sys.argv[2:]
-    started_as = os.getpid()
+    process_id = os.getpid()
     document: dict[str, Any]
     try:
         document = {"answer": function(**json.loads(request))}
     except (ValueError, OSError) as error:
         document = {"error": str(error)}
-    if os.getpid() == started_as:
+    if os.getpid() == process_id:
         part = Path(f"{reply}.part")
         part.write_text(json.dumps(document), encoding="utf-8")
         part.replace(reply)

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from minispec.cli import bench_tables, options
-from minispec.cli.decoding import tell_advice
+from minispec.cli import options, tables
+from minispec.cli.decoding import print_advice
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.run import NAMES, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
 from minispec.io.checkpoint import Pair
-from minispec.io.files import check_writable, format_path, printable_line, read_text
+from minispec.io.files import format_path, printable_line, read_text
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import AUTO
 
@@ -24,7 +24,7 @@ COLUMNS = (
     TimeElapsedColumn(),
     TextColumn("{task.description}"),
 )
-OFF = (
+PREDICTION_ERRORS = (
     "predicted before the run, speed-ups are off by {median_error:.1%} (median), {worst_error:.1%} (worst); "
     "by theorem 3.8, for which verifying costs one step, by {simple_median_error:.1%}, "
     "{simple_worst_error:.1%}"
@@ -57,19 +57,17 @@ def bench(
         raise ValueError("--skip leaves nothing to measure")
     if target is not None and prompts is None:
         raise ValueError("--target has no prompts to measure on: give a file of texts with --prompts")
-    if output is not None:
-        check_writable(output)
     options.set_threads(threads)
     models = options.open_models(pair, target, draft, device, dtype)
     if prompts is not None:
         models = replace(models, info={**models.info, "prompts": read_prompts(prompts, models.tokenizer)})
     if backend != AUTO:  # else the bench says itself which backends cannot be had
-        plan = replace(plan, backends=tuple(entry.name for entry in options.find_backends(backend)))
+        plan = replace(plan, backends=tuple(choice.name for choice in options.find_backends(backend)))
     run_shown(models, output, as_json, sections=sections, plan=plan, seed=seed)
 
 
 def run_shown(models: Pair, output: Path | None = None, as_json: bool = False, **settings: Any) -> None:
-    """Runs a bench with a progress bar, and prints its report; `how` is for `run_bench`."""
+    """Runs a bench with a progress bar, and prints its report; `settings` are for `run_bench`."""
     console = options.console(as_json)
     with Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=1.0)
@@ -85,23 +83,23 @@ def run_shown(models: Pair, output: Path | None = None, as_json: bool = False, *
 
 
 def read_prompts(path: Path, tokenizer: Tokenizer) -> list[list[int]]:
-    """Returns the beginnings of texts, 32 tokens each, of a file in which blank lines are between them.
+    """Returns the first 32 tokens of each text of a file; blank lines are between texts.
 
     Raises:
-        ValueError: if it cannot be read, or has a shorter text.
+        ValueError: if it cannot be read, or a text is shorter.
     """
     try:
         texts = [part.strip() for part in re.split(r"\n\s*\n", read_text(path)) if part.strip()]
     except (OSError, ValueError) as error:
         raise ValueError(f"{format_path(path)} cannot be read as prompts: {error}") from error
-    rows = tokenizer.encode_batch(texts)
-    for number, row in enumerate(rows, start=1):
-        if len(row) < PROMPT_TOKENS:
+    prompts = tokenizer.encode_batch(texts)
+    for number, prompt in enumerate(prompts, start=1):
+        if len(prompt) < PROMPT_TOKENS:
             raise ValueError(
-                f"{format_path(path)}: text {number} of {len(rows)} has {len(row)} tokens; the bench needs "
-                f"texts of at least {PROMPT_TOKENS}, with blank lines between them"
+                f"{format_path(path)}: text {number} of {len(prompts)} has {len(prompt)} tokens; the bench "
+                f"needs texts of at least {PROMPT_TOKENS}, with blank lines between them"
             )
-    return [row[:PROMPT_TOKENS] for row in rows]
+    return [prompt[:PROMPT_TOKENS] for prompt in prompts]
 
 
 def plan_of(quick: bool, full: bool, k: list[int] | None, repeats: int | None) -> Plan:
@@ -110,7 +108,8 @@ def plan_of(quick: bool, full: bool, k: list[int] | None, repeats: int | None) -
         raise ValueError("--quick and --full contradict each other; choose one")
     plan = QUICK if quick else FULL if full else CORE
     if k:
-        plan = replace(plan, widths=tuple(sorted(set(k))), few_widths=tuple(sorted(set(k))))
+        widths = tuple(sorted(set(k)))
+        plan = replace(plan, widths=widths, few_widths=widths)
     return replace(plan, repeats=repeats) if repeats else plan
 
 
@@ -118,15 +117,17 @@ def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     """Prints the report for people: what is most asked for, as tables."""
     machine = "{processor}, {cores} cores, {threads} threads, torch {torch}".format_map(report["machine"])
     console.print(machine, soft_wrap=True)
-    for table in bench_tables.tables(report):
+    for table in tables.tables(report):
         console.print(table)
-    if compared := report["sections"].get("prediction", {}).get("compared"):
-        console.print(OFF.format_map(compared), soft_wrap=True)
-    sections = [report["sections"].get(name, {}) for name in ("real-sizes", "drafters")]
-    for reasons in (report["skipped"], *(section.get("unavailable", {}) for section in sections)):
-        for name, reason in reasons.items():
-            console.print(f"not measured: {name}: {reason}", soft_wrap=True)
+    sections = report["sections"]
+    if compared := sections.get("prediction", {}).get("compared"):
+        console.print(PREDICTION_ERRORS.format_map(compared), soft_wrap=True)
+    reasons = report["skipped"]
+    for name in ("real-sizes", "drafters"):
+        reasons = reasons | sections.get(name, {}).get("unavailable", {})
+    for name, reason in reasons.items():
+        console.print(f"not measured: {name}: {reason}", soft_wrap=True)
     for setting in report["settings"]:
-        tell_advice(setting["setting"], setting["speedup"], setting.get("advice", ()), console)
+        print_advice(setting["setting"], setting["speedup"], setting.get("advice", ()), console)
     if output is not None:
         console.print(f"the whole report: {printable_line(str(output))}", soft_wrap=True)

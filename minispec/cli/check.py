@@ -1,4 +1,4 @@
-"""`minispec check`: find out whether an acceptance rule of yours keeps the target's distribution.
+"""`minispec check`: find out whether an accept rule of yours keeps the target's distribution.
 
 The rule's module is imported once, in a process of its own, and the rule runs there.
 """
@@ -26,7 +26,7 @@ from minispec.evidence.checker.instances import (
 )
 from minispec.evidence.checker.report import Report
 
-SECONDS = 600.0
+DEFAULT_LIMIT = 600.0
 
 
 def check_command(
@@ -39,13 +39,13 @@ def check_command(
     greedy: bool = False,
     samples: int = SAMPLES,
     tolerance: float = TOLERANCE,
-    limit: float = SECONDS,
+    limit: float = DEFAULT_LIMIT,
     seed: int = 0,
     as_json: bool = False,
-) -> None:
-    """Check an acceptance rule: exit status 0 if it passes, 1 if it fails, 2 if it was not checked."""
-    for way in candidates or ():
-        options.choose(way, list(CHOICES), "--candidates")
+) -> int:
+    """Check an accept rule: exit status 0 if it passes, 1 if it fails, 2 if it was not checked."""
+    for choice in candidates or ():
+        options.choose(choice, list(CHOICES), "--candidates")
     if candidates and not trees:
         raise ValueError("--candidates says how candidates of trees are chosen; give --trees too")
     if not 0 < limit < float("inf"):
@@ -58,8 +58,7 @@ def check_command(
         raise ValueError(f"{rule}: {error}") from error
     report = answer["document"]
     if not report["instances"]:
-        groups = report["left_out"]
-        reasons = "; ".join(f"{group['instances']} left out: {group['why']}" for group in groups)
+        reasons = "; ".join(f"{row['instances']} left out: {row['why']}" for row in report["left_out"])
         raise ValueError(f"{rule}: nothing was checked, which is no pass: {reasons}")
     if as_json:
         options.print_json({"rule": rule, **report, "printed": printed})
@@ -68,8 +67,7 @@ def check_command(
         if printed:
             text += f"\n  note: it printed {printed:,} bytes, passed on to standard error"
         options.console().print(text, soft_wrap=True)
-    if not report["passed"]:
-        raise typer.Exit(1)
+    return int(not report["passed"])
 
 
 def check_named(
@@ -88,27 +86,27 @@ def check_named(
 
 def rule_named(name: str) -> Verifier:
     """Imports MODULE:RULE, of Python's path or this folder, or FILE.py:RULE; ValueError if it cannot."""
-    place, _, attribute = name.rpartition(":")
-    if not place or not attribute:
+    module_name, _, attribute = name.rpartition(":")
+    if not module_name or not attribute:
         raise ValueError("it must be MODULE:RULE or FILE.py:RULE")
     try:
-        module = called(imported, place)
+        module = called(import_rules, module_name)
     except Stopped as stopped:
-        raise ValueError(f"{place} cannot be imported: {stopped}") from stopped
+        raise ValueError(f"{module_name} cannot be imported: {stopped}") from stopped
     except Exception as error:  # whatever somebody's module may raise
-        raise ValueError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
     rule = vars(module).get(attribute)
     if not callable(rule):
-        raise ValueError(f"there is no function {attribute} in {place}")
+        raise ValueError(f"there is no function {attribute} in {module_name}")
     return as_verifier(rule)
 
 
-def imported(place: str) -> Any:
+def import_rules(name: str) -> Any:
     """Imports a module by its name or its file, once: by the file's name it can be imported again."""
-    path = Path(place)
+    path = Path(name)
     if path.suffix != ".py":
         sys.path.insert(0, "")
-        return import_module(place)
+        return import_module(name)
     sys.path.insert(0, str(path.parent))
     spec = spec_from_file_location(path.stem, path.resolve(strict=True))
     assert spec is not None and spec.loader is not None
@@ -122,14 +120,14 @@ def document(report: Report) -> dict[str, Any]:
     """Returns a report as plain data; probabilities are numbers."""
     case = report.counterexample
     damage = report.damage
-    names = "passed reason method instances branches samples false_alarm detects notes".split()
-    plain = {name: getattr(report, name) for name in names} | {"damage": damage and asdict(damage)}
-    plain["left_out"] = [{"why": why, "instances": count} for why, count in report.left_out.items()]
-    counterexample: dict[str, Any] | None = None
-    if case is not None:
-        counterexample = {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
-        if not case.is_chain:
-            counterexample |= {"parents": case.parents, "candidates": case.choice}
+    fields = "passed reason method instances branches samples false_alarm detects notes".split()
+    plain = {field: getattr(report, field) for field in fields} | {"damage": damage and asdict(damage)}
+    plain["left_out"] = [{"why": reason, "instances": count} for reason, count in report.left_out.items()]
+    if case is None:
+        return plain | {"counterexample": None}
+    counterexample = {"k": case.k, "lengths": case.lengths, "p": numbers(case.p), "q": numbers(case.q)}
+    if not case.is_chain:
+        counterexample |= {"parents": case.parents, "candidates": case.choice}
     return plain | {"counterexample": counterexample}
 
 

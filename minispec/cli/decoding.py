@@ -31,10 +31,9 @@ from minispec.verifiers.lossy import verify_mixture
 from minispec.verifiers.registry import CHAINS
 
 
-def loss(verifier: str, temperature: float) -> str | None:
-    """Says that a text is not the target's; None if it is. At temperature 0 only a mixture can lose."""
-    lossless = CHAINS[verifier].lossless
-    if lossless or (temperature == 0 and verifier != verify_mixture.name):
+def loss_note(verifier: str, temperature: float) -> str | None:
+    """Says that a verifier is lossy; None if it is not. At temperature 0 only a mixture is lossy."""
+    if CHAINS[verifier].lossless or (temperature == 0 and verifier != verify_mixture.name):
         return None
     return f"--verifier {verifier} is lossy: this text is not distributed as the target's own"
 
@@ -44,12 +43,12 @@ def read_k(k: str) -> int:
     if k == AUTO:
         return LARGEST_K
     try:
-        most = int(k)
+        number = int(k)
     except ValueError:
         raise ValueError(f"--k must be an integer of at least 0, or {AUTO}, not {k!r:.60}") from None
-    if most < 0:  # refused here: a tree of that depth could not even be made
+    if number < 0:  # refused here: a tree of that depth could not even be made
         raise ValueError(f"k must be at least 0, not {k:.60}")
-    return most
+    return number
 
 
 def chosen_drafter(name: str, k: str) -> DrafterEntry:
@@ -61,9 +60,9 @@ def chosen_drafter(name: str, k: str) -> DrafterEntry:
 
 
 def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> AdaptiveDrafter:
-    """Returns a drafter that chooses by costs how many tokens another one proposes.
+    """Returns a drafter that chooses K by costs, and lets another drafter propose.
 
-    Before the first round the recorded acceptance of the pair, which `info` describes, counts.
+    Before the first round it assumes the recorded acceptance of the pair, which `info` describes.
     """
     acceptance = RunningAcceptance(min(LARGEST_K, costs.most), prior=recorded_acceptance(info))
     return AdaptiveDrafter(drafter, costs, acceptance=acceptance)
@@ -71,15 +70,15 @@ def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> Adapti
 
 def recorded_acceptance(info: Mapping[str, Any]) -> float:
     """Returns the acceptance that a pair's training has measured; `PRIOR` where it has none that can be."""
-    recorded = info.get("acceptance")
-    return recorded if isinstance(recorded, (int, float)) and 0 <= recorded <= 1 else PRIOR
+    acceptance = info.get("acceptance")
+    return acceptance if isinstance(acceptance, (int, float)) and 0 <= acceptance <= 1 else PRIOR
 
 
-def tell_advice(name: str, gain: float, sentences: Sequence[str], console: Console) -> None:
+def print_advice(setting: str, speed_up: float, advice: Sequence[str], console: Console) -> None:
     """Prints why a setting loses or gains little, and what would help, if there is anything to say."""
-    if sentences:
-        headline = f"{name}, {gain:.2f}x: {'a loss' if gain < 1 else 'a small gain'}"
-        console.print("\n  ".join([headline, *sentences]))
+    if advice:
+        title = f"{setting}, {speed_up:.2f}x: {'a loss' if speed_up < 1 else 'a small gain'}"
+        console.print("\n  ".join([title, *advice]))
 
 
 @dataclass(frozen=True)
@@ -135,39 +134,41 @@ class Decoding:
             return costs
         return replace(costs, t_draft=0.0, catch_up=0.0, draft_prefill=0.0, restart=0.0)
 
-    def advice(self, request: Request, alone: Outcome, fast: Outcome) -> tuple[str, ...]:
+    def advice(self, request: Request, alone: Outcome, drafted: Outcome) -> tuple[str, ...]:
         """Returns why a draft model gains little, and what would help; nothing where it gains enough."""
-        gain = fast.speed_up(alone)
-        models_alone = self.drafter.uses_draft_model and self.drafter.allows_automatic_k
-        if gain >= ADVICE_BELOW or fast.statistics is None or not models_alone:
+        speed_up = drafted.speed_up(alone)
+        is_model = self.drafter.uses_draft_model and self.drafter.allows_automatic_k
+        if speed_up >= ADVICE_BELOW or drafted.statistics is None or not is_model:
             return ()
-        alpha = fast.statistics.acceptance
+        alpha = drafted.statistics.acceptance
         if alpha is None:
             alpha = recorded_acceptance(self.pair.info)
-        return advise(self.costs or self.measured_costs(request), alpha, fast.k or 0, fast.backend, gain)
+        costs = self.costs or self.measured_costs(request)
+        return advise(costs, alpha, drafted.k or 0, drafted.backend, speed_up)
 
     def timed(self, request: Request) -> tuple[Outcome, Outcome]:
         """Decodes silently with the target alone and with the draft; returns both outcomes."""
-        name = self.models.backend.name
+        backend = self.models.backend.name
         started = perf_counter()
         steps = generate(self.models.target, [request], **self.settings())
-        alone = tuple(step[0] for step in steps if step[0] is not None)
-        ended = perf_counter()
+        text = tuple(step[0] for step in steps if step[0] is not None)
+        seconds = perf_counter() - started
+        alone = Outcome("target-only", len(text), len(text), seconds, backend=backend, text=text)
         rounds = self.speculative([request])  # a drafter is made once: what that takes is not decoding
-        middle = perf_counter()
+        started = perf_counter()
         trace = Trace((tuple(request.prompt),), {}, tuple(rounds))
-        seconds = perf_counter() - middle
+        seconds = perf_counter() - started
         tokens = tuple(trace.tokens())
         widths = [r.draft.k for r in trace.rounds if r.draft.k]  # where nothing is drafted, K has no width
-        fast = Outcome(
+        drafted = Outcome(
             self.verifier,
             len(tokens),
             len(trace.rounds),
             seconds,
             trace.statistics(),
-            same=tokens == alone if self.warp.is_greedy else None,
-            backend=name,
+            same=tokens == text if self.warp.is_greedy else None,
+            backend=backend,
             text=tokens,
             k=median_low(widths) if widths else None,
         )
-        return Outcome("target-only", len(alone), len(alone), ended - started, backend=name, text=alone), fast
+        return alone, drafted

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, chosen_drafter, loss, read_k, tell_advice
+from minispec.cli.decoding import Decoding, chosen_drafter, loss_note, print_advice, read_k
 from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
 from minispec.core.batch import Request, checked_prompt
@@ -41,8 +41,8 @@ def demo(
     as_json: bool = False,
 ) -> None:
     """Show speculative decoding on real text, target-only beside it; then train a small pair and use it."""
-    most = read_k(k)
-    for name, number in (("--k", most), ("--max-new-tokens", max_new_tokens)):
+    width = read_k(k)
+    for name, number in (("--k", width), ("--max-new-tokens", max_new_tokens)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
     entry = chosen_drafter(drafter, k)
@@ -56,10 +56,10 @@ def demo(
             raise ValueError(f"--html shows how a model drafts; leave out --drafter {drafter}")
         check_writable(html)  # better said now than after a training
     options.set_threads(threads)
-    text_given = None if prompt is None else options.read_prompt(prompt)
+    text = None if prompt is None else options.read_prompt(prompt)
     console = options.console(as_json)
     models = load_pair(pair)
-    text = prompt_of(models) if text_given is None else text_given
+    text = text or prompt_of(models)
     context = min(models.target.max_length, models.draft.max_length)
     # Refused before anything is built.
     checked_prompt(0, models.tokenizer.encode(text), models.target.vocab_size, context)
@@ -68,19 +68,19 @@ def demo(
         backends=options.find_backends(backend_for(entry, backend)),
         verifiers=tuple(VERIFIERS) if verifier is None else (verifier,),
         max_new_tokens=max_new_tokens,
-        settings={"k": most, "seed": seed, "drafter": entry},
-        chooses=k == AUTO,
+        settings={"k": width, "seed": seed, "drafter": entry},
+        automatic_k=k == AUTO,
         console=console,
     )
-    pairs = [(models, text)]
+    prompts = [(models, text)]
     documents = [decode(models, text)]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
-        pairs.append((quick, prompt_of(quick)))
-        documents.append(decode(*pairs[1]))
+        prompts.append((quick, prompt_of(quick)))
+        documents.append(decode(*prompts[1]))
     if html is not None:
-        fixed = K if k == AUTO else most  # a page is the same on every machine
-        write_text_file(html, walk_page(pairs, k=fixed, max_new_tokens=max_new_tokens, seed=seed))
+        fixed = K if k == AUTO else width  # a page is the same on every machine
+        write_text_file(html, walk_page(prompts, k=fixed, max_new_tokens=max_new_tokens, seed=seed))
         console.print(
             f"\nTo walk through it with K = {fixed}, open {printable_line(str(html))} in a browser."
         )
@@ -88,9 +88,9 @@ def demo(
         options.print_json({"pairs": documents})
 
 
-def walk_page(pairs: Sequence[tuple[Pair, str]], **settings: int) -> str:
-    """Runs once more what was shown, with notes taken, and returns a page with a stepper for each run."""
-    runs = (record_pair(pair, text, verifier, **settings) for pair, text in pairs for verifier in VERIFIERS)
+def walk_page(prompts: Sequence[tuple[Pair, str]], **settings: int) -> str:
+    """Decodes prompts once more with each verifier, and returns a page with a stepper for each run."""
+    runs = (record_pair(pair, text, verifier, **settings) for pair, text in prompts for verifier in VERIFIERS)
     return page("minispec demo, step by step", [Stepper(run).html() for run in runs])
 
 
@@ -114,43 +114,44 @@ def decode_both_ways(
     verifiers: Sequence[str],
     max_new_tokens: int,
     settings: Mapping[str, Any],
-    chooses: bool,
+    automatic_k: bool,
     console: Console,
 ) -> dict[str, object]:
     """Decodes a prompt with each verifier, target-only beside it, on every backend, and prints all of it.
 
-    `settings` are those of each `Decoding`; `chooses` says whether K is automatic. Returns the figures, for
-    `--json`.
+    `settings` are those of each `Decoding`; `automatic_k` says whether K is chosen. Returns the figures,
+    for `--json`.
     """
     request = Request(pair.tokenizer.encode(text), max_new_tokens, pair.tokenizer.end_of_text)
     warm_up = replace(request, max_new_tokens=min(max_new_tokens, 8))
     console.rule(f"Pair {pair.name}")
-    sizes = f"{pair.target.parameters_count:,} parameters, draft {pair.draft.parameters_count:,}"
-    console.print(f"target {sizes}")
+    counts = [f"{model.parameters_count:,}" for model in (pair.target, pair.draft)]
+    console.print("target {} parameters, draft {}".format(*counts))
     if settings["drafter"] is not MODEL:
         console.print(f"drafter: {settings['drafter'].name}")
-    ready = [on_backend(pair, backend.name) for backend in backends]
-    done: list[tuple[Decoding, Outcome, Outcome]] = []
+    computed = [on_backend(pair, backend.name) for backend in backends]
+    outcomes: list[tuple[Decoding, Outcome, Outcome]] = []
     for verifier in verifiers:
         temperature = 0.0 if verifier == "greedy" else 1.0
         runs = [
-            Decoding(pair, models, verifier, models.backend.warp(temperature), **settings) for models in ready
+            Decoding(pair, models, verifier, models.backend.warp(temperature), **settings)
+            for models in computed
         ]
-        if chooses:
+        if automatic_k:
             runs = [replace(run, costs=run.measured_costs(request)) for run in runs]
         for run in runs:
             run.timed(warm_up)
         console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}:", style="bold")
-        if lossy := loss(verifier, temperature):
-            console.print(lossy)
+        if note := loss_note(verifier, temperature):
+            console.print(note)
         console.print(printable(text), style="dim", end="", markup=False, soft_wrap=True)
         show(runs[-1].speculative([request]), pair, console)  # the terminal slows it: it is not timed
-        done += [(run, *run.timed(request)) for run in runs]
+        outcomes += [(run, *run.timed(request)) for run in runs]
         console.print(f"Target-only, temperature {temperature:g}:", style="bold")
-        text_alone = pair.tokenizer.decode(done[-1][1].text)
+        text_alone = pair.tokenizer.decode(outcomes[-1][1].text)
         console.print(printable(text_alone), style="#888888", markup=False, soft_wrap=True)
-    title = f"{pair.name}, K = {AUTO if chooses else settings['k']}"
-    console.print(outcome_table([(alone, fast) for _, alone, fast in done], title))
+    title = f"{pair.name}, K = {AUTO if automatic_k else settings['k']}"
+    console.print(outcome_table([(alone, drafted) for _, alone, drafted in outcomes], title))
     console.print(
         "  speed-up: over the target alone on the same backend, prefill included\n"
         "  accepted: over tested tokens; in engines: over all drafted tokens\n"
@@ -159,32 +160,33 @@ def decode_both_ways(
         style="dim",
     )
     documents = []
-    for run, alone, fast in done:
-        advice = run.advice(request, alone, fast)
-        tell_advice(f"{fast.label} on the {fast.backend} backend", fast.speed_up(alone), advice, console)
-        documents.append(describe(run, alone, fast, advice))
+    for run, alone, drafted in outcomes:
+        advice = run.advice(request, alone, drafted)
+        title = f"{drafted.label} on the {drafted.backend} backend"
+        print_advice(title, drafted.speed_up(alone), advice, console)
+        documents.append(describe(run, alone, drafted, advice))
     return {"pair": pair.name, "prompt": text, "runs": documents}
 
 
-def describe(run: Decoding, alone: Outcome, fast: Outcome, advice: Sequence[str]) -> dict[str, object]:
+def describe(run: Decoding, alone: Outcome, drafted: Outcome, advice: Sequence[str]) -> dict[str, object]:
     """Returns one line of the table, the target alone beside it, and advice, for `--json`."""
     figures = ("backend", "k", "tokens", "target_calls", "seconds")
     counts = ("acceptance", "accepted_over_drafted", "mean_acceptance_length")
     return {
         "drafter": run.drafter.name,
-        "verifier": fast.label,
-        "lossless": loss(run.verifier, run.warp.temperature) is None,
-        **{name: getattr(fast, name) for name in figures},
-        **{name: getattr(fast.statistics, name) for name in counts},
+        "verifier": drafted.label,
+        "lossless": loss_note(run.verifier, run.warp.temperature) is None,
+        **{name: getattr(drafted, name) for name in figures},
+        **{name: getattr(drafted.statistics, name) for name in counts},
         "target_only_seconds": alone.seconds,
         "target_only_tokens": alone.tokens,
-        "same_as_target_only": fast.same,
-        "speedup": fast.speed_up(alone),
+        "same_as_target_only": drafted.same,
+        "speedup": drafted.speed_up(alone),
         "advice": list(advice),
     }
 
 
 def prompt_of(pair: Pair) -> str:
     """Returns the pair's own prompt: its walkthrough, or else the first that it is measured on."""
-    first = [pair.tokenizer.decode(prompt) for prompt in pair.info.get("prompts", [])[:1]]
-    return pair.walkthrough or (first or ["The "])[0]
+    prompts = pair.info.get("prompts")
+    return pair.walkthrough or (pair.tokenizer.decode(prompts[0]) if prompts else "The ")

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-import typer
 from rich.console import Console
 
 from minispec import __version__
@@ -41,7 +40,7 @@ class Fact:
     needed: bool = False  #: whether `make demo` cannot do without
 
 
-def doctor(as_json: bool = False) -> None:
+def doctor(as_json: bool = False) -> int:
     """Look at this machine, and say what to do about what is missing."""
     console = options.console(as_json)
     parts = (versions, machine, compiler, native, pairs, cache)
@@ -52,18 +51,17 @@ def doctor(as_json: bool = False) -> None:
         options.print_json({"passed": not broken, "findings": [asdict(fact) for fact in facts]})
     else:
         show(facts, broken, console)
-    if broken:
-        raise typer.Exit(1)
+    return int(bool(broken))
 
 
 def show(facts: Sequence[Fact], broken: Sequence[str], console: Console) -> None:
     """Prints a line per fact, what to do below it, and in the end whether `make demo` can work."""
-    wide = max(len(fact.name) for fact in facts)
+    width = max(len(fact.name) for fact in facts)
     for fact in facts:
-        line = f"{GLYPHS[fact.state]} {fact.name:{wide}}  {fact.value}"
+        line = f"{GLYPHS[fact.state]} {fact.name:{width}}  {fact.value}"
         console.print(printable_line(line), soft_wrap=True)
         if fact.advice:
-            console.print(f"{'':{wide + 4}}{printable_line(fact.advice)}", soft_wrap=True)
+            console.print(f"{'':{width + 4}}{printable_line(fact.advice)}", soft_wrap=True)
     verdict = f"broken, and needed: {', '.join(broken)}" if broken else "all that `make demo` needs is there"
     console.print(f"\n{verdict}", soft_wrap=True)
 
@@ -90,8 +88,7 @@ def requirements() -> list[str]:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # it runs from its source, and was never installed
         lines = []
-    names = (re.match(r"[\w.-]+", line) for line in lines if "extra ==" not in line)
-    return [match[0] for match in names if match]
+    return [re.split(r"[^\w.-]", line)[0] for line in lines if "extra ==" not in line]
 
 
 def machine() -> Iterator[Fact]:
@@ -100,7 +97,7 @@ def machine() -> Iterator[Fact]:
     yield Fact("processor", f"{processor()}, {os.cpu_count()} cores")
     yield Fact("threads", f"torch computes with {torch.get_num_threads()}")
     kind = f"CUDA {torch.version.cuda}" if torch.version.cuda else "processor only"
-    if getattr(torch.version, "hip", None):
+    if torch.version.hip:
         kind = f"ROCm {torch.version.hip}"
     if hasattr(torch.optim, "Muon"):
         yield Fact("torch build", kind, needed=True)
@@ -140,10 +137,7 @@ def native() -> Iterator[Fact]:
 
 def pairs() -> Iterator[Fact]:
     """Every pair that can be named, and every other folder among them: its size, and whether it loads."""
-    cached = cache_folder().iterdir() if cache_folder().is_dir() else ()
-    folders = {
-        entry.name for entry in cached if entry.is_dir() and not entry.name.startswith(".")
-    } - RESERVED_NAMES
+    folders = {path.name for path in cache_folder().glob("[!.]*") if path.is_dir()} - RESERVED_NAMES
     for name in sorted(known_pairs() | folders | {"stories"}):
         is_cached = name in folders
         folder = (cache_folder() if is_cached else SHIPPED) / name

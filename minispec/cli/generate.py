@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, chosen_drafter, loss, read_k
+from minispec.cli.decoding import Decoding, chosen_drafter, loss_note, read_k
 from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_lines, request_of
 from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
@@ -68,93 +68,89 @@ def generate(
     """Continue a prompt, or a file of them, speculatively."""
     options.choose(verifier, tuple(CHAINS), "--verifier")
     entry = chosen_drafter(drafter, k)
-    backend_name = backend_for(entry, options.choose(backend, (*BACKENDS, AUTO), "--backend"))
-    if exact and backend_name != TORCH.name:
-        raise ValueError(f"--exact computes with torch; leave out --backend {backend_name}")
+    backend = backend_for(entry, options.choose(backend, (*BACKENDS, AUTO), "--backend"))
+    if exact and backend != TORCH.name:
+        raise ValueError(f"--exact computes with torch; leave out --backend {backend}")
     if temperature is None:
         temperature = 0.0 if verifier == "greedy" else 1.0
     Warp(temperature, top_k, top_p)  # refuses wrong settings before anything is loaded
     stops = stop or []
     if "" in stops:
         raise ValueError("a stop text must not be empty")
-    widest = read_k(k)
-    most = 0 if target_only else widest
-    others = {
-        "prompt": prompt is not None,
-        "stop": stop,
-        "stream": stream,
-        "logprobs": logprobs,
-        "json": as_json,
-    }
-    check_together(requests, batch_size, others | {"k auto": k == AUTO})
+    width = read_k(k)
+    if target_only:
+        width = 0
+    single = {"prompt": prompt is not None, "stop": stop, "stream": stream, "logprobs": logprobs}
+    check_together(requests, batch_size, single | {"json": as_json, "k auto": k == AUTO})
     options.set_threads(threads)
     text = options.read_prompt(prompt) if requests is None else ""
-    lines = [] if requests is None else read_lines(requests)
+    lines = read_lines(requests) if requests is not None else []
     models = options.open_models(pair, target, draft, device, dtype)
     context = models.target.max_length
-    if most and entry.uses_draft_model:
+    if width and entry.uses_draft_model:
         context = min(context, models.draft.max_length)
     defaults = {"max_new_tokens": max_new_tokens, "eos": not ignore_eos}
     if requests is None:
         queue = [request_of(defaults | {"prompt": text}, 0, models, context)]
     else:
         queue = parse_requests(lines, defaults, models, context)
-    ready, cost = prepared(models, backend_name, exact)
-    run = Decoding(models, ready, verifier, ready.backend.warp(temperature, top_k, top_p), most, seed, entry)
-    if most and k == AUTO:
-        run = replace(run, costs=run.measured_costs(queue[0], 5))
-    lossy = loss(verifier, temperature) if most else None
+    computed, cost = prepare(models, backend, exact)
+    warp = computed.backend.warp(temperature, top_k, top_p)
+    decoding = Decoding(models, computed, verifier, warp, width, seed, entry)
+    if width and k == AUTO:
+        decoding = replace(decoding, costs=decoding.measured_costs(queue[0], 5))
+    note = loss_note(verifier, temperature) if width else None
     if requests is not None:
-        rounds = run.speculative(queue, batch_size or BATCH_SIZE)
-        remark(lossy, cost)
+        rounds = decoding.speculative(queue, batch_size or BATCH_SIZE)
+        print_notes(note, cost)
         print_ended(rounds, queue, models.tokenizer, context)
         return
-    out = options.console(as_json)
+    console = options.console(as_json)
     if stream:
-        out.print(printable(text), end="", style="dim", soft_wrap=True)
-    trace, seconds = traced(run, queue[0], stops, context, out if stream else None)
-    remark(lossy, cost)
+        console.print(printable(text), end="", style="dim", soft_wrap=True)
+    trace, seconds = decode(decoding, queue[0], stops, context, console if stream else None)
+    print_notes(note, cost)
     document = describe(trace, models, stops, seconds, logprobs)
-    document |= {"drafter": drafter if most else None, "lossless": lossy is None}
+    document |= {"drafter": drafter if width else None, "lossless": note is None}
     if cost is not None:
         document["exact"] = cost
-    if run.costs is not None:
-        document["costs"] = asdict(run.costs)  # seconds, by which K was chosen
+    if decoding.costs is not None:
+        document["costs"] = asdict(decoding.costs)  # seconds, by which K was chosen
     if as_json:
         options.print_json(document)
     elif not stream:
-        full_text = text + document["text"] + "\n"  # as it is: nothing wrapped, no tab expanded
-        sys.stdout.write(printable(full_text) if sys.stdout.isatty() else full_text)
+        output = f"{text}{document['text']}\n"  # as it is: nothing wrapped, no tab expanded
+        sys.stdout.write(printable(output) if sys.stdout.isatty() else output)
 
 
-def check_together(requests: Path | None, batch_size: int | None, others: Mapping[str, object]) -> None:
-    """Refuses, by ValueError, what does not go with --requests: `others`, by name; or what needs them."""
-    if requests is None:
-        if batch_size is not None:
-            raise ValueError("--batch-size is how many --requests are decoded together: give a file of them")
-        return
-    for name, value in others.items():
-        if value:
+def check_together(requests: Path | None, batch_size: int | None, single: Mapping[str, object]) -> None:
+    """Refuses options that contradict --requests, those for a `single` prompt, or that need --requests."""
+    if requests is None and batch_size is not None:
+        raise ValueError("--batch-size is how many --requests are decoded together: give a file of them")
+    for name, value in single.items():
+        if value and requests is not None:
             raise ValueError(f"--requests and --{name} exclude each other")
 
 
-def prepared(pair: Pair, backend_name: str, exact: bool) -> tuple[Models, dict[str, float] | None]:
-    """Returns a pair's models on a backend, and what exact mode costs if it is asked for."""
-    if backend_name != TORCH.name:
+def prepare(pair: Pair, backend: str, exact: bool) -> tuple[Models, dict[str, float] | None]:
+    """Returns a pair's models on a backend, and the costs of exact mode if it is on."""
+    if backend != TORCH.name:
         options.tell_of_build()
-    ready = on_backend(pair, backend_name)
-    if ready.note is not None:
-        print(ready.note, file=sys.stderr)
+    models = on_backend(pair, backend)
+    if models.note is not None:
+        print(models.note, file=sys.stderr)
     if not exact:
-        return ready, None
-    fixed = FixedWidth(pair.target)
-    return replace(ready, target=fixed, draft=FixedWidth(pair.draft)), cost_of_exactness(pair.target, fixed)
+        return models, None
+    target = FixedWidth(pair.target)
+    return replace(models, target=target, draft=FixedWidth(pair.draft)), cost_of_exactness(
+        pair.target, target
+    )
 
 
-def remark(lossy: str | None, cost: Mapping[str, float] | None) -> None:
-    """Says what a reader must know on standard error, not in the text: another program may read that."""
-    if lossy:
-        print(lossy, file=sys.stderr)
+def print_notes(note: str | None, cost: Mapping[str, float] | None) -> None:
+    """Prints notes on standard error, not in the text: another program may read that."""
+    if note:
+        print(note, file=sys.stderr)
     if cost is not None:
         times = f"{1e3 * cost['fixed']:.2f} ms a token instead of {1e3 * cost['plain']:.2f} ms"
         print(
@@ -163,37 +159,37 @@ def remark(lossy: str | None, cost: Mapping[str, float] | None) -> None:
 
 
 def cost_of_exactness(plain: LanguageModel, exact: FixedWidth) -> dict[str, float]:
-    """Returns the seconds of a forward over one token, half of the context read before: plain and exact."""
-    sides = {"plain": plain, "fixed": exact}
-    tasks = {name: forward_task(side, exact.max_length // 2, 1) for name, side in sides.items()}
+    """Returns the seconds of a forward over one token after half a context, plain and exact."""
+    models = {"plain": plain, "fixed": exact}
+    tasks = {name: forward_task(model, exact.max_length // 2, 1) for name, model in models.items()}
     seconds = {name: median(values) for name, values in interleaved_seconds(tasks, 10).items()}
     return {**seconds, "width": exact.width, "ratio": seconds["fixed"] / seconds["plain"]}
 
 
-def traced(
-    run: Decoding, request: Request, stops: Sequence[str], context: int, out: Console | None
+def decode(
+    decoding: Decoding, request: Request, stops: Sequence[str], context: int, console: Console | None
 ) -> tuple[Trace, float]:
     """Decodes a request, shown on a console if there is one; returns the trace, and the seconds."""
-    rounds = until(run.speculative([request]), run.pair.tokenizer, stops)
+    rounds = until(decoding.speculative([request]), decoding.pair.tokenizer, stops)
     started = perf_counter()
-    if out is not None:
-        rounds = iter(show(rounds, run.pair, out))
+    if console is not None:
+        rounds = iter(show(rounds, decoding.pair, console))
     # Without a round, the trace says by these two why it ended.
     config = {"max_new_tokens": request.max_new_tokens, "context": context}
     trace = Trace((tuple(request.prompt),), config, tuple(rounds))
     return trace, perf_counter() - started
 
 
-def show(rounds: Iterator[ObservedRound], models: Pair, out: Console) -> list[ObservedRound]:
-    """Prints rounds as they come, and what the signs mean, and returns them."""
-    glyphs = glyphs_for(out.encoding)
-    shown, rounds_again = tee(rounds)
-    for piece in marked(shown, models.tokenizer, glyphs):
-        out.print(piece, end="", soft_wrap=True)
-        out.file.flush()
-    out.print()
-    out.print(legend(glyphs))
-    return list(rounds_again)
+def show(rounds: Iterator[ObservedRound], pair: Pair, console: Console) -> list[ObservedRound]:
+    """Prints rounds as they come, and what the signs mean, and returns the rounds."""
+    glyphs = glyphs_for(console.encoding)
+    rounds, recorded = tee(rounds)
+    for piece in marked(rounds, pair.tokenizer, glyphs):
+        console.print(piece, end="", soft_wrap=True)
+        console.file.flush()
+    console.print()
+    console.print(legend(glyphs))
+    return list(recorded)
 
 
 def describe(
@@ -202,8 +198,8 @@ def describe(
     """Returns the JSON document of one decoded row."""
     statistics = trace.statistics()
     tokens = trace.tokens()
-    full_text = models.tokenizer.decode(tokens)
-    text = cut(full_text, stops)
+    decoded = models.tokenizer.decode(tokens)
+    text = cut(decoded, stops)
     document: dict[str, Any] = {
         "text": text,
         "tokens": tokens,
@@ -211,7 +207,7 @@ def describe(
         **{name: getattr(statistics, name) for name in FIGURES},
         "seconds": seconds,
         "phases": dict(statistics.seconds),
-        "finish": "eos" if text != full_text else trace.finish(),
+        "finish": "eos" if text != decoded else trace.finish(),
         "rounds": [describe_round(r, models) for r in trace.rounds],
     }
     if logprobs:
@@ -224,7 +220,7 @@ def describe(
 
 
 def describe_round(r: Round, models: Pair) -> dict[str, Any]:
-    """Returns one round: what was drafted, what was kept, what was emitted."""
+    """Returns one round: what was drafted, how much was accepted, what was emitted."""
     drafted = r.draft.tokens[0, : r.drafted(0)].tolist()
     piece = models.tokenizer.piece
     return {

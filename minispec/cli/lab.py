@@ -25,25 +25,24 @@ def lab(
     ),
     with_solutions: bool = False,
     no_open: bool = False,
-) -> None:
+) -> int:
     """Copy the notebooks into a folder of your own and open them in JupyterLab."""
     if not no_open and importlib.util.find_spec("jupyterlab") is None:
         raise ValueError("JupyterLab is not installed: in minispec's folder, pip install -e '.[notebooks]'")
-    fates = copy_notebooks(folder, find_notebooks(with_solutions))
-    unchanged = fates.pop("kept")
-    counts = ", ".join(f"{len(names)} {fate}" for fate, names in fates.items() if names)
-    out = options.console()
-    out.print(f"Notebooks in {folder}: {counts or 'nothing new'}.", soft_wrap=True)
-    for name in unchanged:
-        out.print(f"  kept yours: {name} (to start afresh, rename it and run this again)", soft_wrap=True)
-    if not no_open:
-        raise typer.Exit(open_jupyterlab(folder))
+    outcomes = copy_notebooks(folder, find_notebooks(with_solutions))
+    changed = outcomes.pop("kept")
+    counts = ", ".join(f"{len(names)} {outcome}" for outcome, names in outcomes.items() if names)
+    console = options.console()
+    console.print(f"Notebooks in {folder}: {counts or 'nothing new'}.", soft_wrap=True)
+    for name in changed:
+        console.print(f"  kept yours: {name} (to start afresh, rename it and run this again)", soft_wrap=True)
+    return 0 if no_open else open_jupyterlab(folder)
 
 
 def find_notebooks(with_solutions: bool = False) -> dict[str, Path]:
     """Returns the notebooks by the name that they have in a copy."""
-    patterns = ["[0-9][0-9]_*.ipynb"] + (["solutions/[0-9][0-9]_*.ipynb"] if with_solutions else [])
-    paths = sorted(path for pattern in patterns for path in NOTEBOOKS.glob(pattern))
+    folders = ("", "solutions/") if with_solutions else ("",)
+    paths = sorted(path for folder in folders for path in NOTEBOOKS.glob(f"{folder}[0-9][0-9]_*.ipynb"))
     if not paths:
         raise ValueError(
             "this installation has no notebooks: they come with the project's source, not with the package; "
@@ -53,27 +52,27 @@ def find_notebooks(with_solutions: bool = False) -> dict[str, Path]:
 
 
 def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[str]]:
-    """Copies what `find_notebooks` has found without outputs; what is there already is left alone.
+    """Copies notebooks without outputs, by name; a file that exists is not changed.
 
-    Returns which were `copied`, were `there already` as a fresh copy would be, or `kept`, as they differ.
+    Returns the names by outcome: `copied`; `there already`, equal to a fresh copy; or `kept`, which differs.
     """
-    fates: dict[str, list[str]] = {"copied": [], "there already": [], "kept": []}
+    outcomes: dict[str, list[str]] = {"copied": [], "there already": [], "kept": []}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, source in notebooks.items():
             text = without_outputs(source)
             copy = folder / name
-            fate = "copied"
+            outcome = "copied"
             if copy.exists():
-                unchanged = copy.read_text(encoding="utf-8", errors="replace") == text
-                fate = "there already" if unchanged else "kept"
+                same = copy.read_text(encoding="utf-8", errors="replace") == text
+                outcome = "there already" if same else "kept"
             else:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 write_text_file(copy, text)
-            fates[fate].append(name)
+            outcomes[outcome].append(name)
     except OSError as error:
         raise ValueError(f"cannot copy notebooks to {folder}: {error.strerror or error}") from error
-    return fates
+    return outcomes
 
 
 def without_outputs(path: Path) -> str:

@@ -26,7 +26,7 @@ from minispec.cli.zoo import zoo_command
 from minispec.io.files import printable_line, shorten
 
 STOPPED = 130  # the exit status after Ctrl-C
-MOST_CHARACTERS = 1000  # of an error's line: what a person typed may be in it
+LINE_LIMIT = 1000  # of an error's line: what a person typed may be in it
 
 app = typer.Typer(
     name="minispec",
@@ -35,15 +35,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-FURTHER = (prove_command, check_command, zoo_command, atlas_command)
-for command in (demo, train, generate, bench, lab, doctor, *FURTHER):
+FURTHER_COMMANDS = (prove_command, check_command, zoo_command, atlas_command)
+for command in (demo, train, generate, bench, lab, doctor, *FURTHER_COMMANDS):
     name = command.__name__.removesuffix("_command")
     app.command(name)(options.with_options(name, command))
 
 
 @app.callback(invoke_without_command=True)
-def everywhere(
-    context: typer.Context,
+def global_options(
     version: Annotated[bool, typer.Option("--version", help="Print the version, and end.")] = False,
 ) -> None:
     """Speculative decoding, from scratch: train a draft and a target, decode, measure."""
@@ -60,19 +59,19 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs a command and returns its exit status."""
-    lost = io.StringIO() if sys.stdout is None else None
+    lost_output = io.StringIO() if sys.stdout is None else None
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # whoever called us has closed it; no other file may get its number
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot print a sign gets a question mark
-    sys.stdout = lost or sys.stdout
+    sys.stdout = lost_output or sys.stdout
     try:
         outcome: Any = app(arguments, standalone_mode=False)
         sys.stdout.flush()
-        if lost is not None and lost.tell():
-            return complain("standard output is closed: the results are lost")
+        if lost_output is not None and lost_output.tell():
+            return print_error("standard output is closed: the results are lost")
         if outcome == STOPPED:  # so typer ends a command after Ctrl-C
             raise KeyboardInterrupt
         return outcome if isinstance(outcome, int) else 0
@@ -81,22 +80,22 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        return complain("interrupted", STOPPED)
+        return print_error("interrupted", STOPPED)
     except (ValueError, OSError) as error:
-        return complain(str(error))
+        return print_error(str(error))
     except Exception as error:
         if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch can't or cannot
-            return complain(
+            return print_error(
                 "there is not enough memory for this; try fewer tokens or rows, or a smaller model"
             )
         if hasattr(error, "format_message"):  # what click says of wrong options
             message = error.format_message()
-            return complain(message) if message else 2  # without a command the help has been printed
+            return print_error(message) if message else 2  # without a command the help has been printed
         raise
 
 
-def complain(message: str, status: int = 2) -> int:
+def print_error(message: str, status: int = 2) -> int:
     """Prints one line to standard error, in which nothing controls the terminal, and returns a status."""
     line = printable_line(" ".join(message.split()))
-    print(f"minispec: {shorten(line, MOST_CHARACTERS)}", file=sys.stderr)
+    print(f"minispec: {shorten(line, LINE_LIMIT)}", file=sys.stderr)
     return status

@@ -17,7 +17,7 @@ from minispec.io.two_folders import load_models
 from minispec.native.backend import AUTO, BACKENDS, NATIVE, TORCH, Backend
 from minispec.native.library import why_missing, will_be_built
 
-MOST_PROMPT = 2**20  # bytes: the longest context that is read has 16,384 tokens, few of them 64 bytes long
+PROMPT_LIMIT = 2**20  # bytes: the longest context that is read has 16,384 tokens, few of them 64 bytes long
 
 HELP = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
 
@@ -28,8 +28,8 @@ def option(command: str, name: str, names: Iterable[str] = ()) -> Any:
     There it is its help, or a table of that and of more for `typer.Option`, such as `min`. `every` stands
     there for what several commands share; `names` are listed where the help says `{names}`.
     """
-    about = (HELP["every"] | HELP.get(command, {}))[name]
-    settings = about if isinstance(about, dict) else {"help": about}
+    entry = (HELP["every"] | HELP.get(command, {}))[name]
+    settings = entry if isinstance(entry, dict) else {"help": entry}
     text = " ".join(settings["help"].split()).format(names=", ".join(names))
     return typer.Option(f"--{name}", **settings | {"help": text})
 
@@ -42,8 +42,8 @@ def with_options(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
     for parameter, kind in get_type_hints(command, include_extras=True).items():
         names = kind.__metadata__[0] if get_origin(kind) is Annotated else ()
         if parameter != "return" and not isinstance(names, ArgumentInfo):
-            declared = option(name, parameter.removeprefix("as_").replace("_", "-"), names)
-            command.__annotations__[parameter] = Annotated[getattr(kind, "__origin__", kind), declared]
+            settings = option(name, parameter.removeprefix("as_").replace("_", "-"), names)
+            command.__annotations__[parameter] = Annotated[getattr(kind, "__origin__", kind), settings]
     return command
 
 
@@ -72,11 +72,6 @@ def set_threads(threads: int | None) -> None:
     """Sets how many threads torch computes with."""
     if threads is not None:
         torch.set_num_threads(threads)
-
-
-def placed(device: str, dtype: str) -> dict[str, Any]:
-    """Returns where and in which type to load models, for `load_pair` and its like."""
-    return {"device": check_device(device), "dtype": DTYPES[choose(dtype, list(DTYPES), "--dtype")]}
 
 
 def check_device(device: str) -> torch.device:
@@ -112,13 +107,15 @@ def tell_of_build() -> None:
 
 def open_models(pair: str | None, target: Path | None, draft: Path | None, device: str, dtype: str) -> Pair:
     """Loads the pair that --pair names, by default `stories`, or the models of --target and --draft."""
-    if target is None and draft is None:
-        return load_pair("stories" if pair is None else pair, **placed(device, dtype))
-    if target is None or draft is None:
+    if (target is None) != (draft is None):
         raise ValueError("--target and --draft name the folders of two models: give both, or neither")
-    if pair is not None:
+    if pair is not None and target is not None:
         raise ValueError("--pair and --target with --draft exclude each other: give the pair, or two models")
-    return load_models(target, draft, **placed(device, dtype))
+    location = check_device(device)
+    weights = DTYPES[choose(dtype, list(DTYPES), "--dtype")]
+    if target is None or draft is None:
+        return load_pair("stories" if pair is None else pair, device=location, dtype=weights)
+    return load_models(target, draft, device=location, dtype=weights)
 
 
 def read_prompt(prompt: str | None) -> str:
@@ -126,10 +123,10 @@ def read_prompt(prompt: str | None) -> str:
     if prompt is None:
         raise ValueError('there is no prompt; give one with --prompt "The cat"')
     try:
-        data = standard_input(MOST_PROMPT) if prompt == "-" else prompt.encode("utf-8")
-        if len(data) > MOST_PROMPT:
-            raise ValueError(f"the prompt has more than {MOST_PROMPT:,} bytes; no context is so long")
-        prompt = data.decode("utf-8")
+        content = standard_input(PROMPT_LIMIT) if prompt == "-" else prompt.encode("utf-8")
+        if len(content) > PROMPT_LIMIT:
+            raise ValueError(f"the prompt has more than {PROMPT_LIMIT:,} bytes; no context is so long")
+        prompt = content.decode("utf-8")
     except (UnicodeDecodeError, UnicodeEncodeError) as error:  # the system may hand over what is no text
         raise ValueError(f"the prompt is not UTF-8: what stands at {error.start} cannot be read") from error
     if not prompt:
@@ -137,9 +134,9 @@ def read_prompt(prompt: str | None) -> str:
     return prompt
 
 
-def standard_input(most: int) -> bytes:
-    """Returns what stands on standard input, which may have no end: at most one byte more than so many."""
-    return sys.stdin.buffer.read(most + 1) if sys.stdin else b""
+def standard_input(limit: int) -> bytes:
+    """Reads standard input, which may have no end: at most one byte more than the limit."""
+    return sys.stdin.buffer.read(limit + 1) if sys.stdin else b""
 
 
 def warn(problem: str, console: Console) -> None:

@@ -6,11 +6,10 @@ from functools import partial
 from time import perf_counter
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.bench_tables import Grid
+from minispec.cli.tables import grid
 from minispec.drafters.registry import DRAFTERS, MODEL
 from minispec.evidence.proof.prove import Proof, all_cases, few_cases, prove
 from minispec.evidence.proof.sampling import sampled_tests
@@ -28,7 +27,7 @@ def prove_command(
     seed: int = 0,
     threads: int | None = None,
     as_json: bool = False,
-) -> None:
+) -> int:
     """Enumerate every branch of the loop on small models, and test samples of larger ones."""
     names = tuple(DRAFTERS) if drafter is None else (options.choose(drafter, tuple(DRAFTERS), "--drafter"),)
     options.set_threads(threads)
@@ -42,7 +41,7 @@ def prove_command(
     seconds = perf_counter() - started
     if not proof.instances:
         raise ValueError(f"nothing was enumerated, which is no proof; left out: {', '.join(proof.left_out)}")
-    proof = replace(proof, left_out=(*proof.left_out, *not_asked(names, backend, full)))
+    proof = replace(proof, left_out=(*proof.left_out, *left_out(names, backend, full)))
     coupling = None
     if full and MODEL.name in names:
         pair = load_pair("stories")
@@ -56,11 +55,10 @@ def prove_command(
                 f"on the trained pair's own text ({coupling.positions} tokens) rejection accepts "
                 f"{coupling.rejection:.1%}, coupled {coupling.coupled:.1%}"
             )
-    if not proof.passed:
-        raise typer.Exit(1)
+    return int(not proof.passed)
 
 
-def not_asked(names: Sequence[str], backend: str, full: bool) -> Iterator[str]:
+def left_out(names: Sequence[str], backend: str, full: bool) -> Iterator[str]:
     """Yields what this run of the command leaves out of all that could be proved, and why."""
     if backend == TORCH.name:
         yield "the native backend: --backend torch"
@@ -82,7 +80,7 @@ def document(proof: Proof, seconds: float) -> dict[str, Any]:
         "left_out": list(proof.left_out),
         "branches": proof.branches,
         "largest_error": proof.largest_error,
-        "coverage": {item: count > 0 for item, count in proof.coverage.items()},
+        "coverage": {event: count > 0 for event, count in proof.coverage.items()},
         "cases": [asdict(case) | {"passed": case.passed} for case in proof.cases],
         "sampled": [asdict(test) | {"passed": test.passed} for test in proof.sampled],
         "seconds": seconds,
@@ -91,24 +89,17 @@ def document(proof: Proof, seconds: float) -> dict[str, Any]:
 
 def show(proof: Proof, seconds: float, console: Console) -> None:
     """Prints the proof as two tables and a line."""
-    cases = [
-        (case.name, f"{case.branches:,}", f"{case.error:.0e}", f"{case.target_only_error:.0e}")
-        for case in proof.cases
-    ]
-    tests = []
-    for test in proof.sampled:
-        sizes = (f"{x:.4f}" for x in (test.distance, test.threshold, test.detects))
-        tests.append((test.name, f"{test.samples:,}", *sizes, f"{test.false_alarm:.0e}"))
-    for title, columns, rows in (
-        ("Every branch", ("case", "branches", "largest error", "target-only"), cases),
-        ("Samples", ("test", "samples", "distance", "allowed", "detects", "false alarm"), tests),
+    for title, columns, results in (
+        ("Every branch", "cases", proof.cases),
+        ("Samples", "samples", proof.sampled),
     ):
-        if rows:
-            console.print(Grid(columns, rows).rich(f"{title}, against the exact distribution"))
-    missing = [item for item, count in proof.coverage.items() if not count]
+        if results:
+            table = grid(columns, [vars(result) for result in results])
+            console.print(table.rich(f"{title}, against the exact distribution"))
+    missing = [event for event, count in proof.coverage.items() if not count]
     console.print(f"never came up: {', '.join(missing)}" if missing else "everything came up at least once")
-    for reason in proof.left_out:
-        console.print(f"left out: {reason}", soft_wrap=True)
+    for part in proof.left_out:
+        console.print(f"left out: {part}", soft_wrap=True)
     console.print(
         f"{'passed' if proof.passed else 'FAILED'}: {proof.instances} cases with {proof.branches:,} branches "
         f"in {seconds:.0f} s, largest error {proof.largest_error:.1e}"

@@ -21,10 +21,10 @@ def read_lines(path: Path) -> list[str]:
     try:
         if path != Path("-"):
             return read_text(path).split("\n")
-        data = options.standard_input(MAX_BYTES)
-        if len(data) > MAX_BYTES:
+        content = options.standard_input(MAX_BYTES)
+        if len(content) > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
-        return data.decode("utf-8").split("\n")
+        return content.decode("utf-8").split("\n")
     except (OSError, ValueError) as error:
         raise ValueError(f"{format_path(path)} cannot be read as requests: {error}") from error
 
@@ -98,7 +98,7 @@ def print_ended(
     tokens: list[list[int]] = [[] for _ in requests]
     calls = [0] * len(requests)
 
-    def tell(prompt_id: int, finish: Finish) -> None:
+    def print_end(prompt_id: int, finish: Finish) -> None:
         document = {
             "prompt_id": prompt_id,
             "text": tokenizer.decode(tokens[prompt_id]),
@@ -111,10 +111,10 @@ def print_ended(
     for prompt_id, request in enumerate(requests):
         space = context - len(request.prompt)
         if not space or not request.max_new_tokens:  # no round is about it
-            tell(prompt_id, "cap" if space else "context")
+            print_end(prompt_id, "cap" if space else "context")
     for r in rounds:
         for row, prompt_id in enumerate(r.prompt_ids):
             tokens[prompt_id] += r.emitted[row]
             calls[prompt_id] += r.live[row]
             if (finish := r.finish[row]) and r.live[row]:  # in this round
-                tell(prompt_id, finish)
+                print_end(prompt_id, finish)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.train_heads import line_of, train_drafter, training_bars
+from minispec.cli.train_heads import report_line, train_drafter, training_bars
 from minispec.evidence.bench.measure import measure_acceptance
 from minispec.io.checkpoint import Pair, cache_folder, check_pair_name
 from minispec.io.files import CannotWrite, check_pair_folder, check_writable, format_path, printable_line
@@ -21,7 +21,7 @@ from minispec.train.publish import failure_message, publish
 from minispec.train.recipes import OWN_TEXT, PRESETS, QUICK, WALKTHROUGHS, Recipe
 from minispec.train.training import Progress, train_pair
 
-MOST_SCALE = 1000
+SCALE_LIMIT = 1000
 FAILED = 3  # the exit status of a training whose target is no better than its draft
 
 
@@ -41,23 +41,21 @@ def train(
 ) -> int:
     """Train a target and a draft from scratch; a killed run is resumed."""
     options.set_threads(threads)
-    if not 0 < scale <= MOST_SCALE:
-        raise ValueError(f"--scale must be above 0 and at most {MOST_SCALE}, not {scale}")
+    if not 0 < scale <= SCALE_LIMIT:
+        raise ValueError(f"--scale must be above 0 and at most {SCALE_LIMIT}, not {scale}")
     console = options.console(as_json)
-    chosen: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer}
+    values: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer}
     if drafter is not None:
-        refused = [
-            f"--{name}" for name, value in (chosen | {"fresh": fresh or None}).items() if value is not None
-        ]
-        if refused:
-            raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(refused)}")
+        excluded = values | {"fresh": fresh or None}
+        if wrong := [f"--{name}" for name, value in excluded.items() if value is not None]:
+            raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(wrong)}")
         report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console, device)
-        options.print_json(report) if as_json else console.print(line_of(report), soft_wrap=True)
+        options.print_json(report) if as_json else console.print(report_line(report), soft_wrap=True)
         return 0
     if pair is not None:
         raise ValueError("--pair names the target that a --drafter is trained for; give both, or neither")
     if preset is None and text is None:
-        chosen["preset"] = preset = QUICK.name
+        values["preset"] = preset = QUICK.name
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     # What can be refused is refused now, not after the training.
     options.check_device(device)
@@ -67,8 +65,8 @@ def train(
         raise ValueError(f"{format_path(Path(recipe.name))} is no name for a pair: rename the text's file")
     check_pair_folder(folder)
     check_runs(cache_folder() / "runs")
-    chosen |= {"seed": seed, "scale": scale if scale != 1 else None}
-    arguments = (f"--{name} {shlex.quote(str(value))}" for name, value in chosen.items() if value is not None)
+    values |= {"seed": seed, "scale": scale if scale != 1 else None}
+    arguments = (f"--{name} {shlex.quote(str(value))}" for name, value in values.items() if value is not None)
     command = " ".join(("minispec train", *arguments))
     info = train_and_publish(recipe, folder, command, console, device=device, fresh=fresh)
     if as_json:
@@ -129,31 +127,32 @@ def train_and_publish(
     progress: list[Progress] = []
     with training_bars(console, progress) as report:
         dataset, trained = train_pair(recipe, run, report, options.check_device(device))
-    history = {"history": [now.to_json() for now in progress if now.validation is not None]}
-    return publish(recipe, dataset, trained, folder, command, lambda pair: finish(pair, recipe) | history)
+    history = {"history": [step.to_json() for step in progress if step.validation is not None]}
+    return publish(recipe, dataset, trained, folder, command, lambda pair: measured(pair, recipe) | history)
 
 
-def finish(pair: Pair, recipe: Recipe) -> dict[str, Any]:
+def measured(pair: Pair, recipe: Recipe) -> dict[str, Any]:
     """Measures acceptance on held-out prompts and adds the pair's own prompt; part of `pair.json`."""
     statistics = measure_acceptance(pair, pair.info["prompts"]).statistics()
     preset = PRESETS.get(recipe.name)
-    on_its_text = preset is not None and preset.corpus == recipe.corpus
+    is_preset = preset is not None and preset.corpus == recipe.corpus
     return {
         "acceptance": statistics.acceptance,
         "acceptance_tested": statistics.tested,
-        "walkthrough": WALKTHROUGHS.get(recipe.name) if on_its_text else None,
+        "walkthrough": WALKTHROUGHS.get(recipe.name) if is_preset else None,
     }
 
 
 def summary(info: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what `--json` prints."""
     keys = ("parameters", "seconds", "steps", "validation_loss", "sha256")
-    models = {name.replace("-", "_"): {key: of[key] for key in keys} for name, of in info["models"].items()}
+    models = {
+        name.replace("-", "_"): {key: figures[key] for key in keys}
+        for name, figures in info["models"].items()
+    }
     return {
         "pair": info["name"],
         **models,
-        "entropy_floor": info["entropy_floor"],
-        "acceptance": info["acceptance"],
-        "forced_accuracy": info.get("forced_accuracy"),
+        **{key: info.get(key) for key in ("entropy_floor", "acceptance", "forced_accuracy")},
         "failed": failure_message(info),
     }

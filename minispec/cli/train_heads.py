@@ -27,7 +27,7 @@ from minispec.train.teacher import write_sequences
 from minispec.train.training import Progress as Training
 from minispec.train.training import Reporter
 
-WRITTEN = ((256, 1.0), (128, 0.0))  # what the target writes for its drafter, as in `Recipe.written`
+TARGET_TEXTS = ((256, 1.0), (128, 0.0))  # what the target writes for its drafter, as in `Recipe.written`
 CORPUS = 4000  # sequences of the corpus that are kept, at most
 
 
@@ -86,15 +86,16 @@ def training_bars(console: Console, progress: list[Training]) -> Iterator[Report
     )
     tasks: dict[str, Any] = {}
 
-    def report(now: Training) -> None:
-        progress.append(now)
-        if now.model not in tasks:
+    def report(step: Training) -> None:
+        progress.append(step)
+        model = step.model
+        if model not in tasks:
             bars.start()  # not sooner: an unusable text gives one line and no bars
-            tasks[now.model] = bars.add_task(now.model, total=now.steps, loss="…")
-        loss = "…" if math.isnan(now.loss) else f"{now.loss:.3f}"
-        bars.update(tasks[now.model], completed=now.step, loss=loss)
-        if now.validation is not None and not console.is_terminal:  # a log has no bars
-            console.print(f"{now.model} {now.step}/{now.steps}: held-out loss {now.validation:.4f}")
+            tasks[model] = bars.add_task(model, total=step.steps, loss="…")
+        loss = "…" if math.isnan(step.loss) else f"{step.loss:.3f}"
+        bars.update(tasks[model], completed=step.step, loss=loss)
+        if step.validation is not None and not console.is_terminal:  # a log has no bars
+            console.print(f"{model} {step.step}/{step.steps}: held-out loss {step.validation:.4f}")
 
     try:
         yield report
@@ -105,7 +106,7 @@ def training_bars(console: Console, progress: list[Training]) -> Iterator[Report
 
 def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
     """Returns what a drafter of a pair learns from, of its corpus and of its target's making: [N, W]."""
-    recipe = replace(Recipe.from_json(pair.info["recipe"]), written=WRITTEN).scaled(scale)
+    recipe = replace(Recipe.from_json(pair.info["recipe"]), written=TARGET_TEXTS).scaled(scale)
     recipe = replace(recipe, target_stages=(), draft_stages=())
     dataset = gather(recipe, pair.tokenizer)
     sequences = dataset.sequences[stage_key(recipe.distill_stages[-1])][:CORPUS]
@@ -122,7 +123,7 @@ def tokens_per_call(pair: Pair, kind: str) -> float | None:
     return statistics.tokens_per_target_call
 
 
-def line_of(report: Mapping[str, Any]) -> str:
+def report_line(report: Mapping[str, Any]) -> str:
     """Returns in a line what `train_drafter` reports."""
     calls = report["tokens_per_target_call"]
     gain = "" if calls is None else f"{calls:.2f} tokens a target call at temperature 1, K = 4; "

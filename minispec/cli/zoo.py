@@ -28,7 +28,7 @@ def zoo_command(
     seed: int = 0,
     threads: int | None = None,
     as_json: bool = False,
-) -> None:
+) -> int:
     """Plant bugs in the shipped code, one at a time, and see which check finds each."""
     options.set_threads(threads)
     console = options.console(as_json)
@@ -37,7 +37,7 @@ def zoo_command(
         check_writable(output)
     if name is not None:
         show_mutant(mutant_named(name), as_json, console)
-        return
+        return 0
     with console.status("planting") as status:
         report = zoo(MUTANTS, seed=seed, tell=lambda text: status.update(text))
     if not report.instances:
@@ -49,8 +49,7 @@ def zoo_command(
         options.print_json(report.to_json())
     else:
         show(report, console)
-    if not report.passed:
-        raise typer.Exit(1)
+    return int(not report.passed)
 
 
 def show_mutant(mutant: Mutant, as_json: bool, console: Console) -> None:
@@ -68,18 +67,19 @@ def show_mutant(mutant: Mutant, as_json: bool, console: Console) -> None:
 def show(report: Zoo, console: Console) -> None:
     """Prints the kill matrix, what its columns are, and what it comes to."""
     letters = dict(zip((check.name for check in report.checks), ascii_lowercase, strict=False))
-    shipped = [check.name for check in report.checks if check.ours]
+    minispec = [check.name for check in report.checks if check.ours]
     others = [check.name for check in report.checks if not check.ours]
-    heads = ["mutant", "damage", *("".join(letters[name] for name in names) for names in (shipped, others))]
+    groups = (minispec, others)
+    headings = ["mutant", "damage", *("".join(letters[name] for name in names) for names in groups)]
     table = Table(title="Kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for head in heads:
-        table.add_column(head, no_wrap=head != "damage")
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading != "damage")
     for specimen in report.specimens:
         survived = specimen.mutant.name in report.survivors
         table.add_row(
             Text(specimen.mutant.name, style=f"bold {COLOURS['rejected']}" if survived else ""),
             Text(specimen.harm),
-            *(marks([specimen.cells[name] for name in names]) for names in (shipped, others)),
+            *(marks([specimen.cells[name] for name in names]) for names in groups),
         )
     console.print(table)
     lines = [

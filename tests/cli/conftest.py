@@ -22,8 +22,8 @@ def pair(tmp_path_factory):
 def command(capsys):
     """Runs a command; returns standard output and standard error."""
 
-    def run(line, *more, status=0):
-        code, out, err = call(capsys, *shlex.split(line), *more)
+    def run(line, *arguments, status=0):
+        code, out, err = call(capsys, *shlex.split(line), *arguments)
         assert code == status, err
         return out, err.replace(BUILDING, "")
 
@@ -34,8 +34,8 @@ def command(capsys):
 def document(command):
     """Runs a command with `--json`; returns its document and what people read."""
 
-    def run(line, *more, status=0):
-        out, err = command(line, *more, "--json", status=status)
+    def run(line, *arguments, status=0):
+        out, err = command(line, *arguments, "--json", status=status)
         return json.loads(out), err
 
     return run
@@ -45,8 +45,8 @@ def document(command):
 def refused(command):
     """Runs a command that must be refused before it prints anything; returns the one line that it says."""
 
-    def run(line, *more):
-        out, err = command(line, *more, status=2)
+    def run(line, *arguments):
+        out, err = command(line, *arguments, status=2)
         assert out == "" and err.startswith("minispec: ") and err.endswith("\n") and err.count("\n") == 1, err
         return err
 
@@ -57,9 +57,9 @@ def refused(command):
 def generate(document, pair):
     """Runs `generate --json`, which says nothing else; returns its document."""
 
-    def run(line="", *more, folder=pair, prompt="The cat sat"):
-        found, err = document(f"generate {line}", "--pair", folder, "--prompt", prompt, *more)
+    def run(line="", *arguments, folder=pair, prompt="The cat sat"):
+        report, err = document(f"generate {line}", "--pair", folder, "--prompt", prompt, *arguments)
         assert err == ""
-        return found
+        return report
 
     return run

@@ -20,14 +20,14 @@ def no_chains(monkeypatch):
 
 def test_atlas_prints_one_document(document):
     """A line per number of candidates, and recorded samplers; a seed gives another family."""
-    found, _ = document("atlas --rule greedy-drafting")
-    assert found["passed"] and found["seed"] == 0 and 0 < found["seconds"] < 600
-    assert {"project", "version", "rule", "lossless", "damage", "instance"} <= found["samplers"][0].keys()
-    assert [one["candidates"] for one in found["rules"]] == [2, 3, 4]
-    for one in found["rules"]:
-        assert one.keys() >= KEYS and one["lossless"] and one["total_variation"] <= 1e-12
-        assert one["accepted"] == pytest.approx(one["optimum"], abs=1e-12)
-    assert found["rules"][0]["recorded"].keys() >= KEYS - {"name", "lossless", "candidates"}
+    report, _ = document("atlas --rule greedy-drafting")
+    assert report["passed"] and report["seed"] == 0 and 0 < report["seconds"] < 600
+    assert {"project", "version", "rule", "lossless", "damage", "instance"} <= report["samplers"][0].keys()
+    assert [entry["candidates"] for entry in report["rules"]] == [2, 3, 4]
+    for entry in report["rules"]:
+        assert entry.keys() >= KEYS and entry["lossless"] and entry["total_variation"] <= 1e-12
+        assert entry["accepted"] == pytest.approx(entry["optimum"], abs=1e-12)
+    assert report["rules"][0]["recorded"].keys() >= KEYS - {"name", "lossless", "candidates"}
     (other,) = document("atlas --rule token --seed 1")[0]["rules"]
     assert other["accepted"] == pytest.approx(0.6, abs=0.03)
 

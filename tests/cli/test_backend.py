@@ -64,13 +64,13 @@ def test_both_backends_emit_the_same(settings, generate, used):
 def test_without_a_compiler_auto_is_torch_and_native_is_refused(document, refused, pair, used, no_compiler):
     """Torch's text, and one line that says why, of `generate` and `demo`; every command refuses native."""
     options = ("--pair", pair)
-    found, err = document("generate --prompt a --backend auto", *options)
-    assert found["tokens"] == document("generate --prompt a", *options)[0]["tokens"]
+    result, err = document("generate --prompt a --backend auto", *options)
+    assert result["tokens"] == document("generate --prompt a", *options)[0]["tokens"]
     assert used == ["torch", "torch"]  # by default, too
-    shown, said = document("demo --no-train --prompt a --max-new-tokens 8 --k 2", *options)
+    shown, message = document("demo --no-train --prompt a --max-new-tokens 8 --k 2", *options)
     assert [run["backend"] for run in shown["pairs"][0]["runs"]] == ["torch", "torch"]
     assert err.count("\n") == 1
-    for line in (err, said):
+    for line in (err, message):
         assert line.startswith("computing with the torch backend: ") and LACKING in line
     for command in ("generate --prompt a", "demo --no-train", "bench --quick"):
         assert LACKING in refused(f"{command} --backend native", *options)

@@ -147,8 +147,8 @@ def test_a_prompt_of_bytes_that_are_no_text(refused, pair, monkeypatch):
 def test_a_closed_pipe_ends_quietly(pair):
     """A reader that goes away leaves no traceback."""
     command = f"{sys.executable} -m minispec generate --pair {pair} --prompt a --stream | head -c 5"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
-    assert b"Traceback" not in done.stderr and b"Exception" not in done.stderr
+    outcome = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+    assert b"Traceback" not in outcome.stderr and b"Exception" not in outcome.stderr
 
 
 def test_ctrl_c_is_one_line(pair, monkeypatch, capsys):
@@ -160,8 +160,8 @@ def test_ctrl_c_is_one_line(pair, monkeypatch, capsys):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(sys, "stdin", Interrupted())
-    done = call(capsys, "generate", "--pair", pair, "--prompt", "-")
-    assert done == (130, "", "minispec: interrupted\n")
+    outcome = call(capsys, "generate", "--pair", pair, "--prompt", "-")
+    assert outcome == (130, "", "minispec: interrupted\n")
 
 
 @pytest.mark.parametrize("line", COMMANDS)
@@ -172,8 +172,8 @@ def test_a_pair_that_cannot_be_loaded_is_refused(line, refused, pair, tmp_path, 
     assert "target/config.json cannot be read" in refused(line, "--pair", tmp_path / "bad")
     shutil.copytree(pair, minispec_home / "mine")
     for name in ("nope", "", "\udcff", "a\0b"):
-        said = refused(line, "--pair", name)
-        assert "there is no pair called" in said and "mine" in said
+        message = refused(line, "--pair", name)
+        assert "there is no pair called" in message and "mine" in message
 
 
 def test_train_refuses_a_folder_before_it_trains(refused, tmp_path, minispec_home):

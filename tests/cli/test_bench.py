@@ -8,7 +8,7 @@ import pytest
 import torch
 from pairs import build_pair
 
-from minispec.cli import bench, bench_tables
+from minispec.cli import bench, tables
 from minispec.cli.options import console
 from minispec.core.model import GPTConfig
 from minispec.evidence.bench import real_sizes, sections
@@ -42,10 +42,10 @@ def quick(command, pair):
     def measured(*sections):
         chosen = [word for name in sections for word in ("--section", name)]
         out, _ = command("bench --quick --pair", pair, *chosen)
-        table, _, lack = out.partition("not measured")
+        table, _, reasons = out.partition("not measured")
         lines = table.partition("predicted before the run")[0].splitlines()[1:]
         assert "…" not in out and max(map(len, lines)) <= 80
-        return table, lack
+        return table, reasons
 
     return measured
 
@@ -66,26 +66,21 @@ def test_one_document(document, pair, tmp_path):
 
 
 def test_tables(quick):
-    """People see every K, the best, every backend, and how well that was predicted."""
-    out, _ = quick("prediction", "widths")
+    """Milliseconds of forwards, every K, the best, every backend, and how well that was predicted."""
+    out, _ = quick("latency", "prediction", "widths")
     assert out.count("greedy") >= 4 and out.count("rejection") >= 3
-    for words in ("Every K", "The best K", "Every backend", "theorem 3.8"):
+    for words in ("Milliseconds of a forward", "n = 17", "Every K", "The best K", "Every backend"):
         assert words in out
-    assert "of tested" in out and "of drafted" in out and "acceptance length" in out
-
-
-def test_latencies_are_a_table(quick):
-    """`--section latency` alone prints milliseconds of both models."""
-    out, _ = quick("latency")
-    assert "Milliseconds of a forward" in out and "n = 17" in out and "target" in out and "draft" in out
+    for words in ("theorem 3.8", "of tested", "of drafted", "acceptance length"):
+        assert words in out
 
 
 def test_drafters_are_two_tables(quick):
     """What each gains and what it takes; what the pair has not says how to get it."""
-    out, lack = quick("drafters")
+    out, reasons = quick("drafters")
     for words in ("Every drafter", "ngram", "suffix", "Accepted of the tested", "parameters"):
         assert words in out
-    assert "tiny, medusa: the pair tiny has no medusa drafter" in lack
+    assert "tiny, medusa: the pair tiny has no medusa drafter" in reasons
 
 
 def test_real_sizes_are_one_table(quick, monkeypatch):
@@ -93,21 +88,20 @@ def test_real_sizes_are_one_table(quick, monkeypatch):
     monkeypatch.setattr(real_sizes, "SHAPES", {"tiny": GPTConfig(50, 1, 16, 2, 1, 24, max_length=96)})
     monkeypatch.setattr(real_sizes, "SETTLE", 1e-4)
     monkeypatch.setitem(real_sizes.MAKERS, "absent", lambda *_: load_pair("absent"))
-    out, lack = quick("real-sizes")
+    out, reasons = quick("real-sizes")
     assert "float32: milli" in out and "bfloat16: milli" in out and "native" in out
     assert out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())})
-    assert lack.startswith(": absent, float32")
+    assert reasons.startswith(": absent, float32")
 
 
 def test_queues_are_a_table_that_says_where_speculation_stops_paying():
     """With refill and without, the share of live places and tokens per second."""
     point = {"rows": 8, "refill": True, "live_target_only": 0.981, "live_speculative": 0.96}
     point |= {"target_only": 1234.5, "speculative": 2000.0, "gain": 1.62, "low": 1.6, "high": 1.7}
-    assert bench_tables.queues([point]).rows == [
-        ("8", "yes", "98.1%", "96.0%", "1,234", "2,000", "1.62x", "1.60–1.70")
-    ]
-    stops = bench_tables.stops_paying({"stops_paying": {"without": 16, "with": None}})
-    assert stops == "speculation stops paying without refill at 16 rows and with refill at no size"
+    results = {"queue": [point], "stops_paying": {"without": 16, "with": None}}
+    ((title, table),) = tables.grids({"sections": {"batch": results}})
+    assert table.rows == [("8", "yes", "98.1%", "96.0%", "1,234", "2,000", "1.62x", "1.60–1.70")]
+    assert title.endswith("; speculation stops paying without refill at 16 rows and with refill at no size")
 
 
 def test_where_a_drafter_is_right_is_said_once_for_both_backends():
@@ -115,12 +109,12 @@ def test_where_a_drafter_is_right_is_said_once_for_both_backends():
     row = {"pair": "p", "name": "exit", "temperature": 1.0, "acceptance_by_position": [0.954, 0.5]}
     row |= {"seconds_to_train": 35.4, "parameters": 16512, "extra_bytes": 2048}
     rows = [row, row | {"acceptance_by_position": [0.1]}, row | {"name": "model", "seconds_to_train": None}]
-    assert bench_tables.drafter_parts(rows).rows == [
+    assert tables.drafter_parts(rows).rows == [
         ("exit", "1", "95 50", "35", "16,512", "2,048"),
         ("model", "1", "95 50", "–", "16,512", "2,048"),
     ]
     other = row | {"pair": "a"}
-    assert bench_tables.by_pair([row, other, row]) == {"p": [row, row], "a": [other]}
+    assert tables.grouped([row, other, row], "pair") == {"p": [row, row], "a": [other]}
 
 
 def test_all_backends_fit_80_columns(capsys, monkeypatch):
@@ -129,7 +123,7 @@ def test_all_backends_fit_80_columns(capsys, monkeypatch):
     backends = {"native": 67.38, "torch": 150.0, "llama.cpp": 114.0, "transformers": 673.8}
     about = {"shape": "135M", "dtype": "float32", "threads": 16}
     rows = [about | {"backend": name, "milliseconds": {"9": time}} for name, time in backends.items()]
-    (table,) = bench_tables.tables({"sections": {}, "real_sizes": rows})
+    (table,) = tables.tables({"sections": {}, "real_sizes": rows})
     console().print(table)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80 and any("llama.cpp     × transformers" in line for line in lines)
@@ -144,12 +138,12 @@ AUTO |= {"mean_width": 2.5, "tokens_per_second": 99.0}
 
 
 @pytest.mark.parametrize(
-    ("section", "found"),
+    ("section", "section_results"),
     [("auto", {"rows": [AUTO]}), ("temperature", {"points": [SPEED]}), ("drafts", {"points": [DRAFT]})],
 )
-def test_every_section_prints_something(capsys, section, found):
+def test_every_section_prints_something(capsys, section, section_results):
     """Sections that stand alone have tables, too, which fit 80 columns."""
-    (table,) = bench_tables.tables({"sections": {section: found}})
+    (table,) = tables.tables({"sections": {section: section_results}})
     console().print(table)
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
@@ -184,14 +178,14 @@ def test_longer_prompts_are_cut_and_shorter_ones_left_out(pair):
 
 def test_a_setting_that_loses_is_explained(capsys, document, command, pair, monkeypatch):
     """Why, and what would help, stand in the document and under the tables; a gain is not explained."""
-    monkeypatch.setattr(sections, "ADVICE_BELOW", 1e9)
+    monkeypatch.setattr(sections, "LITTLE", 1e9)
     monkeypatch.setattr(sections, "advise", lambda *_: ("too dear", "what would help: K"))
     line = "bench --quick --section widths --k 2 --backend torch --pair"
     report, _ = document(line, pair)
     assert [setting["advice"] for setting in report["settings"]] == [["too dear", "what would help: K"]] * 2
     bench.show(report, console(), None)
     assert capsys.readouterr().out.count("too dear\n  what would help: K") == 2
-    monkeypatch.setattr(sections, "ADVICE_BELOW", 0.0)
+    monkeypatch.setattr(sections, "LITTLE", 0.0)
     assert "would help" not in command(line, pair)[0]
 
 
@@ -213,7 +207,7 @@ def test_what_cannot_be_measured(refused, pair, line, words, monkeypatch, tmp_pa
     """One line on standard error, exit status 2, and nothing is measured or written before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("minispec.evidence.bench.run._one", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr("minispec.evidence.bench.run._measure", lambda *_: pytest.fail("it was measured"))
     before = sorted(tmp_path.iterdir())
     assert words in refused(f"bench {line} --pair", pair)
     assert sorted(tmp_path.iterdir()) == before
@@ -221,5 +215,5 @@ def test_what_cannot_be_measured(refused, pair, line, words, monkeypatch, tmp_pa
 
 def test_the_first_columns_of_a_table_stand_left():
     """As many as it says; numbers stand right."""
-    table = bench_tables.Grid(["pair", "rule", "speed-up"], [["a", "b", "1"]], left_columns=2).rich("")
+    table = tables.Grid(["pair", "rule", "speed-up"], [["a", "b", "1"]], left_columns=2).rich("")
     assert [column.justify for column in table.columns] == ["left", "left", "right"]

@@ -58,7 +58,7 @@ def rules(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def asked(rule, **settings):
+def requests(rule, **settings):
     """What the command's process answers, in this one."""
     plain = {"trees": False, "candidates": [], "greedy": False, "samples": 1000}
     return check_named(rule, **plain | settings)["document"]
@@ -72,18 +72,18 @@ def here(monkeypatch):
 
 def test_a_right_rule_passes_whatever_it_prints(rules, document):
     """Standard output is one document; the module is imported once."""
-    found, err = document("check their_rules:prints")
-    assert found["passed"] and found["instances"] > 300 and found["left_out"] == []
-    assert "from Python" in err and "from below" in err and found["printed"] > 20
+    report, err = document("check their_rules:prints")
+    assert report["passed"] and report["instances"] > 300 and report["left_out"] == []
+    assert "from Python" in err and "from below" in err and report["printed"] > 20
     assert (rules / "imports").read_text() == "once,"
 
 
 def test_a_wrong_rule_fails(rules, document, here):
     """Exit status 1; the smallest instance drafts nothing."""
-    found, _ = document("check", f"{rules / 'their_rules.py'}:wrong", status=1)
-    assert (found["passed"], found["method"]) == (False, "exact")
-    assert found["damage"]["low"] == found["damage"]["high"] == 0.5
-    assert found["counterexample"] == {"k": 0, "lengths": [0], "p": [[[0.5, 0.5]]], "q": []}
+    report, _ = document("check", f"{rules / 'their_rules.py'}:wrong", status=1)
+    assert (report["passed"], report["method"]) == (False, "exact")
+    assert report["damage"]["low"] == report["damage"]["high"] == 0.5
+    assert report["counterexample"] == {"k": 0, "lengths": [0], "p": [[[0.5, 0.5]]], "q": []}
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_a_message_of_a_rule_does_not_control_the_terminal(rules, command, here)
 
 def test_rules_for_trees_and_for_temperature_0(rules):
     """A rule's own `greedy` counts; trees are tried where they are asked for."""
-    found = asked("their_rules:tree", trees=True, candidates=["most probable"])
-    assert found["passed"] and found["instances"] == 35
-    found = asked("their_rules:right", trees=True)
-    assert not found["passed"] and found["counterexample"]["parents"] == (0, 0)
-    assert asked("their_rules:greedy")["passed"] and asked("their_rules:right", greedy=True)["passed"]
+    report = requests("their_rules:tree", trees=True, candidates=["most probable"])
+    assert report["passed"] and report["instances"] == 35
+    report = requests("their_rules:right", trees=True)
+    assert not report["passed"] and report["counterexample"]["parents"] == (0, 0)
+    assert requests("their_rules:greedy")["passed"] and requests("their_rules:right", greedy=True)["passed"]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_rules_for_trees_and_for_temperature_0(rules):
 )
 def test_a_rule_that_is_not_there_is_one_line(rules, name, words):
     with pytest.raises(ValueError, match=".") as caught:
-        asked(name)
+        requests(name)
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 

@@ -23,9 +23,9 @@ def runs(document, pair):
     """Runs the demo; returns its document's runs, and what people read."""
 
     def demo(line, *more):
-        found, err = document(f"{SHORT} {line}", "--pair", pair, *more)
-        (shown,) = found["pairs"]
-        return shown["runs"], err
+        report, err = document(f"{SHORT} {line}", "--pair", pair, *more)
+        (shown_runs,) = report["pairs"]
+        return shown_runs["runs"], err
 
     return demo
 
@@ -51,15 +51,15 @@ def test_the_table_fits_its_terminal(columns, command, pair, monkeypatch):
     starts = ("target-only ", "greedy ", "rejection ")
     rows = [line.split()[:2] for line in table if line.strip().startswith(starts)]
     rules = ("greedy", "rejection")
-    assert rows == [[one, name] for rule in rules for name in BACKENDS for one in ("target-only", rule)]
+    assert rows == [[label, name] for rule in rules for name in BACKENDS for label in ("target-only", rule)]
 
 
 def test_the_document_names_the_backends(runs):
     """Both rules on each backend; greedily the text is target-only's, whose figures stand beside it."""
-    shown, err = runs("--k 3")
+    shown_runs, err = runs("--k 3")
     wanted = [(rule, backend) for rule in ("greedy", "rejection") for backend in BACKENDS]
-    assert [(run["verifier"], run["backend"]) for run in shown] == wanted
-    for run in shown:
+    assert [(run["verifier"], run["backend"]) for run in shown_runs] == wanted
+    for run in shown_runs:
         assert run["seconds"] > 0 and run["target_only_seconds"] > 0
         assert run["same_as_target_only"] is (True if run["verifier"] == "greedy" else None)
         assert 0 <= run["accepted_over_drafted"] <= run["acceptance"] <= 1
@@ -70,32 +70,32 @@ def test_the_document_names_the_backends(runs):
 @pytest.mark.parametrize("rule", ["coupled", "mixture"])
 def test_it_shows_one_rule(rule, runs):
     """On every backend, and says if it is lossy."""
-    shown, err = runs(f"--verifier {rule} --k 2")
-    assert [(run["verifier"], run["backend"]) for run in shown] == [(rule, one) for one in BACKENDS]
-    assert {run["lossless"] for run in shown} == {rule != "mixture"} == {"is lossy" not in err}
+    shown_runs, err = runs(f"--verifier {rule} --k 2")
+    assert [(run["verifier"], run["backend"]) for run in shown_runs] == [(rule, label) for label in BACKENDS]
+    assert {run["lossless"] for run in shown_runs} == {rule != "mixture"} == {"is lossy" not in err}
 
 
 def test_it_shows_another_drafter(runs):
     """Its runs are named, the text is the target's, and nothing is said of the draft model's costs."""
-    shown, err = runs("--drafter suffix --backend torch --k 2")
+    shown_runs, err = runs("--drafter suffix --backend torch --k 2")
     assert "drafter: suffix" in err
-    assert [(run["drafter"], run["advice"]) for run in shown] == [("suffix", [])] * 2
-    assert shown[0]["same_as_target_only"]
+    assert [(run["drafter"], run["advice"]) for run in shown_runs] == [("suffix", [])] * 2
+    assert shown_runs[0]["same_as_target_only"]
     assert "drafter:" not in runs("--backend torch --k 2")[1]
 
 
 def test_where_nothing_is_drafted_there_is_no_k(runs):
     """A text of one token leaves no room for a draft: no K, and not 0."""
-    shown, _ = runs("--backend torch --max-new-tokens 1 --drafter ngram --k 3")
-    assert [run["k"] for run in shown] == [None, None]
+    shown_runs, _ = runs("--backend torch --max-new-tokens 1 --drafter ngram --k 3")
+    assert [run["k"] for run in shown_runs] == [None, None]
 
 
 @pytest.mark.parametrize(("k", "width"), [("auto", None), ("3", 3)])
 def test_it_says_why_it_loses(k, width, runs, monkeypatch):
     """An automatic K is 0 at once; the document and the terminal say why."""
     monkeypatch.setattr("minispec.show.text.Outcome.speed_up", lambda *_: 0.5)
-    shown, err = runs(f"--backend torch --k {k}")
-    for run in shown:
+    shown_runs, err = runs(f"--backend torch --k {k}")
+    for run in shown_runs:
         assert (run["k"], run["speedup"]) == (width, 0.5)
         assert ("nothing was drafted" in run["advice"][0]) == (k == "auto")
         assert "a draft step takes 1.00 target steps" in " ".join(run["advice"])

@@ -18,24 +18,24 @@ def findings(document):
     """Runs the command; returns its findings by name."""
 
     def run(status=0):
-        found, _ = document("doctor", status=status)
-        assert found["passed"] == (status == 0)
-        return {one["name"]: one for one in found["findings"]}
+        facts, _ = document("doctor", status=status)
+        assert facts["passed"] == (status == 0)
+        return {finding["name"]: finding for finding in facts["findings"]}
 
     return run
 
 
 def test_it_says_what_is_there(findings, command):
     """Versions, cores, threads, torch, compiler, GPU, pairs, cache, JupyterLab; people get lines."""
-    found = findings()
-    assert found["torch"]["value"] == metadata.version("torch")
-    assert str(os.cpu_count()) in found["processor"]["value"]
-    assert str(torch.get_num_threads()) in found["threads"]["value"]
-    assert {"python", "minispec", "C++ compiler", "GPU", "cache folder", "jupyterlab"} <= found.keys()
-    assert "complete" in found["pair stories"]["value"] and found["pair stories"]["state"] == "fine"
-    assert found["pair quick"]["state"] == "missing" and "minispec train" in found["pair quick"]["advice"]
-    for one in found.values():
-        assert one["state"] == "fine" or one["advice"], one
+    facts = findings()
+    assert facts["torch"]["value"] == metadata.version("torch")
+    assert str(os.cpu_count()) in facts["processor"]["value"]
+    assert str(torch.get_num_threads()) in facts["threads"]["value"]
+    assert {"python", "minispec", "C++ compiler", "GPU", "cache folder", "jupyterlab"} <= facts.keys()
+    assert "complete" in facts["pair stories"]["value"] and facts["pair stories"]["state"] == "fine"
+    assert facts["pair quick"]["state"] == "missing" and "minispec train" in facts["pair quick"]["advice"]
+    for finding in facts.values():
+        assert finding["state"] == "fine" or finding["advice"], finding
     out, _ = command("doctor")
     assert "✓ torch" in out and out.rstrip().endswith("all that `make demo` needs is there")
 
@@ -48,17 +48,17 @@ def test_a_broken_pair_of_ones_own_is_listed_and_is_no_failure(findings, minispe
     (minispec_home / "half").mkdir()
     for name in ("native", "runs"):  # libraries, and trainings to go on with: no pairs
         (minispec_home / name).mkdir(exist_ok=True)
-    found = findings()
-    assert found["pair quick"]["state"] == found["pair half"]["state"] == "broken"
-    assert not {"pair native", "pair runs"} & found.keys()
-    assert str(minispec_home / "quick") in found["pair quick"]["advice"]
+    facts = findings()
+    assert facts["pair quick"]["state"] == facts["pair half"]["state"] == "broken"
+    assert not {"pair native", "pair runs"} & facts.keys()
+    assert str(minispec_home / "quick") in facts["pair quick"]["advice"]
 
 
 def test_without_the_shipped_pair_it_fails(findings, command, monkeypatch, tmp_path):
     """The demo needs it."""
     monkeypatch.setattr(doctor, "SHIPPED", tmp_path)
-    found = findings(status=1)["pair stories"]
-    assert found["state"] == "broken" and "get the project" in found["advice"]
+    facts = findings(status=1)["pair stories"]
+    assert facts["state"] == "broken" and "get the project" in facts["advice"]
     assert "broken, and needed: pair stories" in command("doctor", status=1)[0]
 
 
@@ -91,12 +91,12 @@ def test_a_compiler_is_found(monkeypatch):
     """In the path, or in the package ziglang."""
     monkeypatch.setenv("CXX", "")
     monkeypatch.setattr("shutil.which", lambda name: "/bin/g++" if name == "g++" else None)
-    (one,) = doctor.compiler()
-    assert (one.state, one.value) == ("fine", "/bin/g++")
+    (finding,) = doctor.compiler()
+    assert (finding.state, finding.value) == ("fine", "/bin/g++")
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr(library, "find_spec", lambda name: name == "ziglang" or None)
-    (one,) = doctor.compiler()
-    assert one.state == "fine" and "ziglang" in one.value
+    (finding,) = doctor.compiler()
+    assert finding.state == "fine" and "ziglang" in finding.value
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,15 @@ def test_where_a_compiler_comes_from_on_each_system(system, advice, monkeypatch)
     monkeypatch.setattr(doctor.platform, "system", lambda: system)
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr(library, "find_spec", lambda name: None)
-    (one,) = doctor.compiler()
-    assert one.state == "missing" and not one.needed
-    assert advice in one.advice and "pip install ziglang" in one.advice
+    (finding,) = doctor.compiler()
+    assert finding.state == "missing" and not finding.needed
+    assert advice in finding.advice and "pip install ziglang" in finding.advice
 
 
 def test_it_says_whether_the_native_library_is_built(monkeypatch, tmp_path):
     """A machine that has it needs no compiler."""
-    (one,) = doctor.native()
-    assert one.state == "missing" and "--backend native" in one.advice
+    (finding,) = doctor.native()
+    assert finding.state == "missing" and "--backend native" in finding.advice
     monkeypatch.setattr(doctor, "find_library", lambda *_: tmp_path)
-    (one,) = doctor.native()
-    assert one.state == "fine" and "no compiler" in one.value
+    (finding,) = doctor.native()
+    assert finding.state == "fine" and "no compiler" in finding.value

@@ -52,9 +52,9 @@ def test_greedy_emits_what_the_target_emits(generate):
 @pytest.mark.parametrize(("cap", "finish", "count"), [(0, "cap", 0), (5, "cap", 5), (500, "context", None)])
 def test_the_cap_and_the_context_end_a_text(generate, cap, finish, count):
     """Never a token more than asked for, and never more than the context of 96 holds."""
-    found = generate(f"--ignore-eos --max-new-tokens {cap}")
-    assert found["finish"] == finish
-    assert len(found["tokens"]) == (96 - len(found["prompt_tokens"]) if count is None else count)
+    result = generate(f"--ignore-eos --max-new-tokens {cap}")
+    assert result["finish"] == finish
+    assert len(result["tokens"]) == (96 - len(result["prompt_tokens"]) if count is None else count)
 
 
 def test_end_of_text_ends_a_text(generate, silent_pair):
@@ -88,9 +88,9 @@ def test_the_first_of_several_stop_texts_cuts(generate):
 def test_log_probabilities_are_the_targets(generate, pair, drafter):
     """`--logprobs` gives for each token what an uncached forward of the target gives it, before the warp."""
     settings = "--max-new-tokens 20 --temperature 0.7 --top-k 50"
-    found = generate(f"--logprobs {settings} --drafter {drafter}")
-    ids = found["prompt_tokens"] + found["tokens"]
+    result = generate(f"--logprobs {settings} --drafter {drafter}")
+    ids = result["prompt_tokens"] + result["tokens"]
     with torch.no_grad():
         scores = load_pair(pair).target(torch.tensor([ids])).double().log_softmax(-1)[0]
-    expected = [float(scores[i - 1, ids[i]]) for i in range(len(found["prompt_tokens"]), len(ids))]
-    assert found["logprobs"] == pytest.approx(expected, abs=1e-4)
+    expected = [float(scores[i - 1, ids[i]]) for i in range(len(result["prompt_tokens"]), len(ids))]
+    assert result["logprobs"] == pytest.approx(expected, abs=1e-4)

@@ -32,8 +32,8 @@ def test_document_adds_up(generate):
 
 def test_same_seed_same_text(generate):
     """A seed fixes the text, another one changes it."""
-    one, same, other = (generate(f"--seed {seed} --max-new-tokens 20")["tokens"] for seed in (1, 1, 2))
-    assert one == same != other
+    item, same, other = (generate(f"--seed {seed} --max-new-tokens 20")["tokens"] for seed in (1, 1, 2))
+    assert item == same != other
 
 
 def test_target_only_is_k_zero(generate):
@@ -93,7 +93,7 @@ def test_the_recorded_acceptance_is_where_automatic_k_begins(pair, info):
 
 def test_threads_are_set(generate, monkeypatch):
     """`--threads` sets torch's threads."""
-    asked = []
-    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    requested = []
+    monkeypatch.setattr(torch, "set_num_threads", requested.append)
     generate("--threads 3 --max-new-tokens 1")
-    assert asked == [3]
+    assert requested == [3]

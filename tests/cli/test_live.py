@@ -124,7 +124,7 @@ def test_the_demo_trains_a_pair_once(command, monkeypatch, minispec_home, pair):
     out, err = command(line, pair, "--json")
     assert "A pair trained here" in err
     shown = json.loads(out)["pairs"]
-    assert [one["pair"] for one in shown] == ["tiny", "quick"]
-    for one in shown:
-        assert [run["same_as_target_only"] for run in one["runs"]] == [True, None]
-        assert all(run["tokens"] <= 12 and run["seconds"] > 0 for run in one["runs"])
+    assert [run_of_pair["pair"] for run_of_pair in shown] == ["tiny", "quick"]
+    for run_of_pair in shown:
+        assert [run["same_as_target_only"] for run in run_of_pair["runs"]] == [True, None]
+        assert all(run["tokens"] <= 12 and run["seconds"] > 0 for run in run_of_pair["runs"])

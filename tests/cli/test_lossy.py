@@ -14,8 +14,8 @@ SHIPPED = "generate --prompt 'Once there were two friends. The cat' --max-new-to
 @pytest.mark.parametrize("drafter", CHAINS)
 def test_every_drafter_of_chains_can_be_verified_so(document, drafter):
     """The document and standard error say what it costs."""
-    found, err = document(f"{SHIPPED} --verifier typical --drafter {drafter}")
-    assert len(found["tokens"]) == 12 and found["lossless"] is False
+    result, err = document(f"{SHIPPED} --verifier typical --drafter {drafter}")
+    assert len(result["tokens"]) == 12 and result["lossless"] is False
     assert LOSSY.format("typical") in err.splitlines()
 
 
@@ -30,10 +30,10 @@ def test_backends_emit_the_same_by_every_rule(document, rule):
     """The same texts from the same numbers, and the same counts."""
     tokens = []
     for backend in BACKENDS:
-        found, err = document(f"{SHIPPED} --verifier {rule} --backend {backend}")
-        assert found["lossless"] == (LOSSY.format(rule) not in err) == (rule in ("block", "compare"))
-        assert (found["acceptance"] is None) == (rule == "block")
-        tokens.append(found["tokens"])
+        result, err = document(f"{SHIPPED} --verifier {rule} --backend {backend}")
+        assert result["lossless"] == (LOSSY.format(rule) not in err) == (rule in ("block", "compare"))
+        assert (result["acceptance"] is None) == (rule == "block")
+        tokens.append(result["tokens"])
     assert tokens[0] == tokens[-1] and len(tokens[0]) == 12
 
 
@@ -49,5 +49,5 @@ def test_backends_emit_the_same_by_every_rule(document, rule):
 )
 def test_where_nothing_is_lost_nothing_is_said(document, settings, lossless):
     """At temperature 0 it is the greedy rule; without a draft there is nothing to accept."""
-    found, err = document(f"{SHIPPED} --verifier {settings}")
-    assert found["lossless"] is lossless is ("lossy" not in err)
+    result, err = document(f"{SHIPPED} --verifier {settings}")
+    assert result["lossless"] is lossless is ("lossy" not in err)

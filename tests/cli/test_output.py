@@ -31,8 +31,8 @@ def test_streaming_shows_the_prompt_the_marks_and_the_legend(command, document, 
     shown, err = command(*options, "--stream")
     assert err == ""
     quiet = document(*options)[0]
-    found, beside = document(*options, "--stream")
-    assert found["rounds"] == quiet["rounds"] and beside == shown
+    streamed, beside = document(*options, "--stream")
+    assert streamed["rounds"] == quiet["rounds"] and beside == shown
     text, legend = shown.split("\n", 1)
     assert text.startswith(prompt) and "✓" in text and "★" in text
     assert "drafted and accepted" in legend
@@ -57,14 +57,14 @@ def test_the_prompt_may_come_from_standard_input(generate, refused, pair, monkey
     assert "the prompt is empty" in refused("generate --prompt -", "--pair", pair)
 
 
-@pytest.mark.parametrize("name", ["", *(one.name for one in app.registered_commands)])
+@pytest.mark.parametrize("name", ["", *(registered.name for registered in app.registered_commands)])
 def test_help(name, command):
     """Every command explains itself; `minispec` alone prints help too, with status 2 and no complaint."""
     out, err = command(f"{name} --help")
     assert "--help" in out and err == ""
     if not name:
         plain, err = command("", status=2)
-        assert err == "" and all(one.name in plain for one in app.registered_commands)
+        assert err == "" and all(registered.name in plain for registered in app.registered_commands)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
@@ -72,10 +72,10 @@ def test_a_full_disk_is_one_line(pair):
     """Output that cannot be written is one clear line and exit status 2."""
     command = [sys.executable, "-m", "minispec", "generate", "--pair", pair, "--prompt", "a", "--json"]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("minispec: ") and done.stderr.count("\n") == 1
-    assert "No space left" in done.stderr
+        outcome = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert outcome.returncode == 2
+    assert outcome.stderr.startswith("minispec: ") and outcome.stderr.count("\n") == 1
+    assert "No space left" in outcome.stderr
 
 
 @pytest.mark.parametrize("line", ["--help", "generate --prompt a --max-new-tokens 3"])
@@ -99,9 +99,9 @@ def test_a_prompt_without_end_is_refused_early(pair):
                 process.stdin.flush()
         with suppress(BrokenPipeError):
             process.stdin.close()
-        said = process.stderr.read()
+        message = process.stderr.read()
     assert process.returncode == 2 and written < 2**22
-    assert said == b"minispec: the prompt has more than 1,048,576 bytes; no context is so long\n"
+    assert message == b"minispec: the prompt has more than 1,048,576 bytes; no context is so long\n"
 
 
 def test_a_long_name_is_shortened(refused, minispec_home):

@@ -5,7 +5,7 @@ from native_models import needs_compiler
 
 import minispec.cli.prove as module
 from minispec.evidence.proof import sampling
-from minispec.evidence.proof.prove import Proof, ProvedCase, few_cases
+from minispec.evidence.proof.prove import Proof, Proved, few_cases
 from minispec.evidence.proof.sampling import check_calibration, tiny_experiments
 
 
@@ -14,7 +14,9 @@ def few(monkeypatch):
     """Only two cases, a small experiment, 40 seeds: the whole proof has its own tests."""
     monkeypatch.setattr(sampling, "tiny_experiments", lambda _: tiny_experiments(1_000)[:1])
     monkeypatch.setattr(
-        sampling, "check_calibration", lambda one, seeds, alarm: check_calibration(one, seeds[:40], alarm)
+        sampling,
+        "check_calibration",
+        lambda test, seeds, alarm: check_calibration(test, seeds[:40], alarm),
     )
     cases = [case for case in few_cases() if case.name.endswith("K 1")]
     monkeypatch.setattr(module, "few_cases", lambda: iter(cases))
@@ -22,13 +24,13 @@ def few(monkeypatch):
 
 def test_prove_prints_what_it_has_shown(document):
     """Cases, branches, errors, coverage by name, sampled tests with their error rates, what was left out."""
-    found, _ = document("prove --backend torch", status=1)  # two cases do not bring everything up
-    assert not found["passed"] and found["instances"] == len(found["cases"]) == 2
-    assert "the native backend: --backend torch" in found["left_out"]
-    assert found["coverage"]["K = 1: accepted 1"] and not found["coverage"]["K = 4: accepted 4"]
-    assert found["branches"] == sum(case["branches"] for case in found["cases"]) > 0
-    assert 0 <= found["largest_error"] <= 1e-10
-    for test in found["sampled"]:
+    report, _ = document("prove --backend torch", status=1)  # two cases do not bring everything up
+    assert not report["passed"] and report["instances"] == len(report["cases"]) == 2
+    assert "the native backend: --backend torch" in report["left_out"]
+    assert report["coverage"]["K = 1: accepted 1"] and not report["coverage"]["K = 4: accepted 4"]
+    assert report["branches"] == sum(case["branches"] for case in report["cases"]) > 0
+    assert 0 <= report["largest_error"] <= 1e-10
+    for test in report["sampled"]:
         assert test["passed"] and test["samples"] > 0 and test["false_alarm"] <= 1e-6 and test["detects"] < 1
 
 
@@ -53,13 +55,13 @@ def test_prove_says_what_never_came_up(command, monkeypatch):
 def test_prove_takes_the_cases_of_one_drafter(document, monkeypatch):
     """All of its cases, no other, no samples; it passes, and only what concerns it must come up."""
     monkeypatch.setattr(module, "few_cases", few_cases)
-    found, _ = document("prove --drafter ngram")
-    assert found["passed"] and found["sampled"] == []
-    assert {"ngram" in case["name"] for case in found["cases"]} == {True}
+    report, _ = document("prove --drafter ngram")
+    assert report["passed"] and report["sampled"] == []
+    assert {"ngram" in case["name"] for case in report["cases"]} == {True}
     wanted = {case.name for case in few_cases() if case.drafts_with == "ngram"}
-    assert wanted <= {case["name"] for case in found["cases"]} and len(wanted) >= 6
-    assert all(mark.startswith("ngram: ") for mark in found["coverage"])
-    assert {f"ngram: drafted {n}" for n in range(4)} <= set(found["coverage"])
+    assert wanted <= {case["name"] for case in report["cases"]} and len(wanted) >= 6
+    assert all(mark.startswith("ngram: ") for mark in report["coverage"])
+    assert {f"ngram: drafted {n}" for n in range(4)} <= set(report["coverage"])
 
 
 def test_a_proof_of_nothing_is_status_2_and_a_line(refused):
@@ -69,5 +71,5 @@ def test_a_proof_of_nothing_is_status_2_and_a_line(refused):
 
 
 def test_a_case_without_a_branch_proves_nothing():
-    assert not ProvedCase("empty", 0, 0.0, 0.0).passed and not Proof((), {}, ()).passed
-    assert ProvedCase("one", 1, 0.0, 0.0).passed and Proof((ProvedCase("one", 1, 0.0, 0.0),), {}, ()).passed
+    assert not Proved("empty", 0, 0.0, 0.0).passed and not Proof((), {}, ()).passed
+    assert Proved("one", 1, 0.0, 0.0).passed and Proof((Proved("one", 1, 0.0, 0.0),), {}, ()).passed

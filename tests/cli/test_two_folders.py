@@ -11,7 +11,7 @@ import pytest
 from pairs import build_pair, edit_json, random_models
 
 from minispec import __version__, load_pair, load_tokenizer
-from minispec.cli.main import complain
+from minispec.cli.main import print_error
 from minispec.io.checkpoint import save_model
 from minispec.io.tokenizer import train_tokenizer
 from minispec.io.two_folders import load_models
@@ -130,7 +130,7 @@ def test_a_name_with_escape_sequences_is_refused_in_a_pair(tmp_path):
 
 def test_messages_do_not_control_the_terminal(capsys):
     """Escape sequences in a message are shown as text."""
-    assert complain("no \x1b[31mfile\x07\u202e") == 2
+    assert print_error("no \x1b[31mfile\x07\u202e") == 2
     assert capsys.readouterr().err == "minispec: no \\x1b[31mfile\\x07\\u202e\n"
 
 

@@ -13,11 +13,7 @@ from minispec.evidence.zoo.run import zoo
 FEW = [
     mutant_named(name) for name in ("correction-from-p", "token-missing-in-the-drafts-cache", "seed-reset")
 ]
-SOME = [
-    check
-    for check in CHECKS
-    if check.name in ("distribution", "acceptance", "randomness", "vllm-like-greedy")
-]
+SOME = [check for check in CHECKS if check.name in ("law", "acceptance", "chance", "vllm-like-greedy")]
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +26,8 @@ def report():
 def planted(monkeypatch, report):
     """Makes a report, by default that of three mutants, what the command comes to."""
 
-    def use(found=report):
-        monkeypatch.setattr(module, "zoo", lambda mutants, seed, tell: found)
+    def use(matrix=report):
+        monkeypatch.setattr(module, "zoo", lambda mutants, seed, tell: matrix)
 
     use()
     return use
@@ -39,13 +35,13 @@ def planted(monkeypatch, report):
 
 def test_zoo_prints_one_document(document, planted):
     """Mutants with damage, instance, diff and cells; survivors; what was said against the shipped code."""
-    found, _ = document("zoo")
-    assert found["passed"] and found["survivors"] == [] and found["unmutated"]["killed_by"] == []
-    for mutant, given in zip(found["mutants"], FEW, strict=True):
+    matrix, _ = document("zoo")
+    assert matrix["passed"] and matrix["survivors"] == [] and matrix["unmutated"]["killed_by"] == []
+    for mutant, given in zip(matrix["mutants"], FEW, strict=True):
         assert mutant["name"] == given.name and mutant["killed_by"] and mutant["instance"]
         assert mutant["diff"].startswith("---") and mutant["harm"]
         assert set(mutant["cells"]) == {check.name for check in SOME}
-    missed = {check["name"]: check["misses"] for check in found["checks"]}
+    missed = {check["name"]: check["misses"] for check in matrix["checks"]}
     assert missed["vllm-like-greedy"] == [mutant.name for mutant in FEW]
 
 

@@ -87,24 +87,26 @@ def generate_queue(
 
 def measure(bench: BenchRun) -> Results:
     """Measures batches of 1 to 64 texts, and queues of prompts of mixed lengths with as many rows."""
-    queue = [point for rows in bench.plan.rows for point in of_queue(bench, rows)]
+    queue = [point for rows in bench.plan.rows for point in measure_queue(bench, rows)]
     return {
         "k": K,
-        "points": [of_batch(bench, rows) for rows in bench.plan.rows],
+        "points": [measure_batch(bench, rows) for rows in bench.plan.rows],
         "queue": queue,
         "stops_paying": {"without": stops_paying(queue, False), "with": stops_paying(queue, True)},
     }
 
 
-def of_batch(bench: BenchRun, rows: int) -> Results:
+def measure_batch(bench: BenchRun, rows: int) -> Results:
     """Measures texts of one length; prompts are used again where a batch has more rows."""
     setting = bench.drafted("rejection", 1.0, K, label=f"{rows} rows")
     batches = [list(islice(cycle(measured_prompts(bench)), rows))] * REPEATS
     sides = {"alone": bench.alone("rejection", 1.0), "drafted": setting}
-    return {"setting": setting.name, "rows": rows} | gain_of(**bench.compare(sides, batches, setting.label))
+    return {"setting": setting.name, "rows": rows} | speed_up_row(
+        **bench.compare(sides, batches, setting.label)
+    )
 
 
-def of_queue(bench: BenchRun, rows: int) -> list[Results]:
+def measure_queue(bench: BenchRun, rows: int) -> list[Results]:
     """Measures a queue without refill and with it, the target alone and with its draft, interleaved."""
     settings = {"alone": bench.alone("rejection", 1.0), "drafted": bench.drafted("rejection", 1.0, K)}
     sides = {
@@ -121,12 +123,12 @@ def of_queue(bench: BenchRun, rows: int) -> list[Results]:
             "live_target_only": fmean(run.live for run in runs[refill, "alone"]),
             "live_speculative": fmean(run.live for run in runs[refill, "drafted"]),
         }
-        | gain_of(runs[refill, "alone"], runs[refill, "drafted"])
+        | speed_up_row(runs[refill, "alone"], runs[refill, "drafted"])
         for refill in (False, True)
     ]
 
 
-def gain_of(alone: Sequence[Run], drafted: Sequence[Run]) -> Results:
+def speed_up_row(alone: Sequence[Run], drafted: Sequence[Run]) -> Results:
     """Returns the rates of all rows together, and the speed-up with its quartiles."""
     rates = {"target_only": tokens_per_second(alone), "speculative": tokens_per_second(drafted)}
     return rates | dict(zip(("low", "gain", "high"), speed_up_of(alone, drafted), strict=True))
@@ -146,8 +148,8 @@ def mixed_prompts(bench: BenchRun, count: int) -> list[list[int]]:
     prompts = measured_prompts(bench)
     short = len(prompts[0])
     longest = max(alone.models.target.max_length * 3 // 4, short)
-    continued = alone.decode(prompts, bench.seed, longest - short).texts
-    texts = [[*prompt, *text] for prompt, text in zip(prompts, continued, strict=True)]
+    continuations = alone.decode(prompts, bench.seed, longest - short).texts
+    texts = [[*prompt, *tokens] for prompt, tokens in zip(prompts, continuations, strict=True)]
     lengths = (short + 37 * i % (longest - short + 1) for i in range(count))  # well mixed
     return [text[:length] for text, length in zip(cycle(texts), lengths, strict=False)]
 

@@ -5,7 +5,7 @@ bookkeeping, is what short runs of both loops take more than their forwards.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
@@ -27,7 +27,7 @@ from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.native.backend import Backend, Models
 
-FEW = (1, 2, 3, 5, 9, 17)  # values of n for t(n): enough to choose K by
+WIDTHS = (1, 2, 3, 5, 9, 17)  # values of n for t(n): enough to choose K by
 RUNS = 3  # of both loops
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def measure_costs(
     *,
     warp: Warp,
     verifier: Verifier,
-    tokens: Sequence[int] = FEW,
+    tokens: Sequence[int] = WIDTHS,
     cached: int = 112,
     new_tokens: int = 24,
     repeats: int = 5,
@@ -76,26 +76,26 @@ def measure_costs(
         **{name: seconds[name] for name in ("catch_up", "prefill", "draft_prefill", "restart")},
     )
     settings: dict[str, Any] = {"max_new_tokens": new_tokens, "warp": warp}
-    most = min(forwards.most, max(new_tokens // 4, 1))  # several rounds as wide as this fit a run
+    widest = min(forwards.most, max(new_tokens // 4, 1))  # several rounds as wide as this fit a run
     steps: list[float] = []
-    besides: dict[int, list[float]] = {1: [], most: []}
+    overheads: dict[int, list[float]] = {1: [], widest: []}
     for _ in range(RUNS):  # interleaved: what slows down one of them slows down the others
         steps += [lap for lap, _ in laps(generate(target, [prompt], rng=backend.rng(0), **settings))]
-        for k, spent in besides.items():
+        for k, overhead in overheads.items():
             drafter = backend.drafter(draft)
             rounds = speculate(
                 target, drafter, [prompt], k=k, verifier=verifier, rng=backend.rng(0), **settings
             )
-            spent += bookkeeping(laps(rounds), k, forwards)
-    narrow, wide = (median(spent) if spent else 0.0 for spent in (besides[1], besides[most]))
-    place = max(wide - narrow, 0.0) / (most - 1) if most > 1 else 0.0
+            overhead += bookkeeping(laps(rounds), k, forwards)
+    narrow, wide = (median(overheads[k] or [0.0]) for k in (1, widest))
+    place = max(wide - narrow, 0.0) / (widest - 1) if widest > 1 else 0.0
     step = median(steps) - forwards.t_target[1] if steps else 0.0
     # Nothing takes less than no time; where it seems to, that is noise.
     return replace(forwards, round=max(narrow - place, 0.0), place=place, step=max(step, 0.0))
 
 
 def costs_of(setting: Setting, prompt: Sequence[int], **settings: Any) -> Costs:
-    """Measures the costs of a setting, with its number of threads; `how` is as in `measure_costs`."""
+    """Measures the costs of a setting, with its number of threads; `settings` are as in `measure_costs`."""
     backend = setting.models.backend
     settings |= {"warp": backend.warp(setting.temperature), "verifier": backend.verifiers[setting.verifier]}
     with using_threads(setting.threads):
@@ -104,14 +104,13 @@ def costs_of(setting: Setting, prompt: Sequence[int], **settings: Any) -> Costs:
 
 def median_costs(measured: Sequence[Costs]) -> Costs:
     """Returns the median of several measurements of a setting, with the same values of n, part by part."""
-    parts: dict[str, Any] = {
-        field.name: median(getattr(costs, field.name) for costs in measured)
-        for field in fields(Costs)
-        if field.name != "t_target"
+    t_target = {n: median(costs.t_target[n] for costs in measured) for n in measured[0].t_target}
+    parts = {
+        name: median(vars(costs)[name] for costs in measured)
+        for name in vars(measured[0])
+        if name != "t_target"
     }
-    return Costs(
-        t_target={n: median(costs.t_target[n] for costs in measured) for n in measured[0].t_target}, **parts
-    )
+    return Costs(t_target=t_target, **parts)
 
 
 @torch.inference_mode()
@@ -134,11 +133,12 @@ def draft_task(
 
 def laps(items: Iterable[T]) -> list[tuple[float, T]]:
     """Returns items with the seconds that each took to come, but for the first, which waits for prefill."""
-    stamped = [(perf_counter(), item) for item in items]
-    return [(after - before, item) for (before, _), (after, item) in pairwise(stamped)]
+    arrivals = [(perf_counter(), item) for item in items]
+    return [(after - before, item) for (before, _), (after, item) in pairwise(arrivals)]
 
 
 def bookkeeping(rounds: Sequence[tuple[float, Round]], k: int, forwards: Costs) -> list[float]:
     """Returns what each round of one row that drafts K tokens takes besides its forward passes."""
-    full_rounds = [(seconds, float(r.accepted(0) == k)) for seconds, r in rounds if r.draft.k == k]
-    return [seconds - forwards.of_round(k, full) for seconds, full in full_rounds]
+    return [
+        seconds - forwards.of_round(k, float(r.accepted(0) == k)) for seconds, r in rounds if r.draft.k == k
+    ]

@@ -25,7 +25,7 @@ from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting, figures, positions_of, speed_up_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results, group
-from minispec.evidence.bench.sections import choose_k, judging, target_only, threads_of
+from minispec.evidence.bench.sections import choose_k, target_only, threads_of, with_verifiers
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.heads import MAKERS, load_heads
 from minispec.io.observe import record
@@ -34,7 +34,7 @@ from minispec.native.model import NativeGPT
 
 PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
 CACHED = 112  # tokens of the text after which rounds are timed
-TIMED = 32  # how many rounds
+TIMED_ROUNDS = 32
 MODELS = (nn.Module, NativeGPT, EarlyExitGPT, ParallelGPT)
 CODE = (type, FunctionType, ModuleType)
 
@@ -42,7 +42,9 @@ CODE = (type, FunctionType, ModuleType)
 def measure(bench: BenchRun) -> Results:
     """Measures all drafters of the pair; if it is the first of `PAIRS`, those of the other pairs as well."""
     unavailable: dict[str, str] = {}
-    rows = [row for pair_bench in benches(bench, unavailable) for row in of_pair(pair_bench, unavailable)]
+    rows = [
+        row for pair_bench in benches(bench, unavailable) for row in measure_pair(pair_bench, unavailable)
+    ]
     return {"rows": rows, "unavailable": unavailable}
 
 
@@ -62,24 +64,28 @@ def benches(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[BenchRun]:
         yield pair_bench
 
 
-def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
+def measure_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
     """Yields what each drafter of a pair comes to, at its best K; notes which it has not."""
     sweep, chosen = choose_k(bench, [*settings_of(bench, unavailable)])
     bench.tell("what should come out")
     predicted = {setting: predict(bench, setting, sweep) for setting in chosen}
     sides = {
-        setting: (bench.alone(setting.verifier, setting.temperature), setting, alone_beside(bench, setting))
+        setting: (
+            bench.alone(setting.verifier, setting.temperature),
+            setting,
+            alone_on_backend(bench, setting),
+        )
         for setting in chosen
     }
     for setting, runs in bench.interleave(sides, bench.reporting, "the best K").items():
         alone, drafted, same_backend = runs
         name = setting.label.partition(",")[0]
-        parameters, seconds = made_of(bench.pair, name)
+        parameters, seconds = training_of(bench.pair, name)
         yield figures(bench.pair.name, setting, alone, drafted) | {
             "name": name,
             "backend": setting.models.backend.name,
             "lossless": True,  # both rules are, whatever is drafted: `minispec prove`
-            "acceptance_by_position": [accepted / tested for tested, accepted in positions_of(drafted)],
+            "acceptance_by_position": [kept / tested for tested, kept in positions_of(drafted)],
             "predicted_speedup": predicted[setting],
             "speedup_same_backend": speed_up_of(same_backend, drafted)[1],
             "parameters": parameters,
@@ -88,7 +94,7 @@ def of_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
         }
 
 
-def alone_beside(bench: BenchRun, setting: Setting) -> Setting:
+def alone_on_backend(bench: BenchRun, setting: Setting) -> Setting:
     """Returns the target alone on the backend of a setting, as fast as this bench has seen it there."""
     backend = setting.models.backend.name
     threads = threads_of(bench, "target_only")[backend]
@@ -109,25 +115,27 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            verifier = models.backend.verifier
-            verifiers = {of: verifier(of, entry.proposes_trees) for of in models.backend.verifiers}
-            models = judging(models, verifiers)
+            verifiers = {
+                verifier: models.backend.verifier(verifier, entry.proposes_trees)
+                for verifier in models.backend.verifiers
+            }
+            models = with_verifiers(models, verifiers)
             for decoding in DECODINGS:
-                decoded = (*decoding, threads[backend], f"{name}, {backend}")
+                fields = (*decoding, threads[backend], f"{name}, {backend}")
                 yield [
-                    Setting(replace(models, target=target), k, *decoded, drafter)
+                    Setting(replace(models, target=target), k, *fields, drafter)
                     for k, target, drafter in drafters
                 ]
-        one_reason = len(set(reasons.values())) == 1 and len(reasons) == len(available)
-        for backend, reason in reasons.items():  # one reason for all backends is said once
-            unavailable[f"{pair.name}, {name}" if one_reason else f"{pair.name}, {name}, {backend}"] = reason
+        is_common = len(set(reasons.values())) == 1 and len(reasons) == len(available)
+        for backend, reason in reasons.items():  # a reason common to all backends is given once
+            unavailable[f"{pair.name}, {name}" if is_common else f"{pair.name}, {name}, {backend}"] = reason
 
 
 def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Results]) -> float:
     """Returns the speed-up that a setting should have on prompts that are not measured yet.
 
     It is made of what is measured apart: the rate of the target alone, on the prompts that chose K (`sweep`);
-    the seconds of prefill and of a round of which nothing is kept; and the tokens of a target call, counted
+    the seconds of prefill and of a round of which nothing is kept; and the tokens of a target call, visited
     on the prompts to learn from. What a draft model reads after full acceptance is left out.
     """
     rates = [row["target_only_tokens_per_second"] for row in sweep if row["verifier"] == setting.verifier]
@@ -143,26 +151,25 @@ def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Results]) -> floa
 def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> tuple[float, float]:
     """Returns the seconds of prefill, and of a round that drafts K tokens and keeps none of them."""
     target = setting.models.target
-    settings = setting.drafting() | setting.sampling(seed, TIMED)
+    settings = setting.drafting() | setting.sampling(seed, TIMED_ROUNDS)
     verifier = settings["verifier"]
 
-    def none_kept(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+    def reject_all(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
         verdict = verifier.decide(draft, target_probs, rng)  # for its time
         token = draft.tokens[:, 0] if draft.k else verdict.token
         path = None if draft.parents is None else torch.zeros_like(draft.tokens, dtype=torch.bool)
         return Verdict(torch.zeros_like(token), token, path)
 
     # The text repeats itself, so that a look-up finds something.
-    text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED - 1)]
+    text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED_ROUNDS - 1)]
     with using_threads(setting.threads):
-        settings |= {"k": k, "verifier": replace(verifier, decide=none_kept)}
+        settings |= {"k": k, "verifier": replace(verifier, decide=reject_all)}
         trace = record(target, prompts=[text], **settings)
-    # The first has the prefill, the last have no space for K tokens.
-    full_rounds = trace.rounds[1 : TIMED - k]
+    full_rounds = trace.rounds[1 : TIMED_ROUNDS - k]  # the first has the prefill, the last have no room for K
     return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in full_rounds)
 
 
-def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
+def training_of(pair: Pair, name: str) -> tuple[int, float | None]:
     """Returns a drafter's parameters beside the target's, and the seconds that it took to train them."""
     kind = name.removesuffix("-tree")  # which has the same heads
     if kind in MAKERS:
@@ -170,16 +177,17 @@ def made_of(pair: Pair, name: str) -> tuple[int, float | None]:
         return info["parameters"], info["seconds"]
     if not DRAFTERS[name].uses_draft_model:
         return 0, 0.0
-    runs = [pair.info.get("models", {}).get(run, {}).get("seconds") for run in ("draft-plain", "draft")]
-    return pair.draft.parameters_count, None if None in runs else sum(runs)
+    models = pair.info.get("models", {})
+    seconds = [models.get(name, {}).get("seconds") for name in ("draft-plain", "draft")]
+    return pair.draft.parameters_count, None if None in seconds else sum(seconds)
 
 
-def bytes_held(owner: Any, counted: set[int] | None = None) -> int:
+def bytes_held(value: Any, visited: set[int] | None = None) -> int:
     """Returns the bytes of what a drafter keeps of a text: cache and states, or an index; no weights."""
-    counted = set() if counted is None else counted
-    if id(owner) in counted or isinstance(owner, MODELS + CODE):
+    visited = set() if visited is None else visited
+    if id(value) in visited or isinstance(value, MODELS + CODE):
         return 0
-    counted.add(id(owner))
-    if isinstance(owner, KVCache | Tensor):
-        return owner.bytes if isinstance(owner, KVCache) else owner.nbytes
-    return sys.getsizeof(owner) + sum(bytes_held(part, counted) for part in gc.get_referents(owner))
+    visited.add(id(value))
+    if isinstance(value, KVCache | Tensor):
+        return value.bytes if isinstance(value, KVCache) else value.nbytes
+    return sys.getsizeof(value) + sum(bytes_held(part, visited) for part in gc.get_referents(value))

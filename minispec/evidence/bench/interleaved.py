@@ -71,7 +71,7 @@ class Setting:
         return f"{self.verifier}, T = {self.temperature:g}, K = {self.k}{suffix}"
 
     @property
-    def about(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """What rows of a report say of it."""
         return {"verifier": self.verifier, "temperature": self.temperature, "k": self.k}
 
@@ -138,13 +138,15 @@ def interleave(
 
 def speed_up_of(slow: Sequence[Run], fast: Sequence[Run]) -> tuple[float, float, float]:
     """Returns how many times less time a token takes: lower quartile, median, upper quartile of all pairs."""
-    return quartiles(a.seconds_per_token / b.seconds_per_token for a, b in zip(slow, fast, strict=True))
+    return quartiles(
+        slower.seconds_per_token / faster.seconds_per_token for slower, faster in zip(slow, fast, strict=True)
+    )
 
 
 def ratio(name: str, slow: Sequence[Run], fast: Sequence[Run]) -> dict[str, Any]:
     """Returns the speed-up under a name, and its quartiles."""
-    low, middle, high = speed_up_of(slow, fast)
-    return {name: middle, f"{name}_quartiles": [low, high]}
+    low, median, high = speed_up_of(slow, fast)
+    return {name: median, f"{name}_quartiles": [low, high]}
 
 
 def tokens_per_second(runs: Sequence[Run]) -> float:
@@ -168,19 +170,19 @@ def by_position(rounds: Iterable[Round]) -> Positions:
     and it was kept if one of its candidates was.
     """
     tested = Counter[int]()
-    accepted = Counter[int]()
+    kept = Counter[int]()
     for r in rounds:
         for row in compress(range(len(r.live)), r.live):
-            count = r.accepted(row)
-            accepted.update(range(count))
-            tested.update(range(count + bool(r.rejected(row))))
-    return tuple((tested[i], accepted[i]) for i in range(len(tested)))
+            accepted = r.accepted(row)
+            kept.update(range(accepted))
+            tested.update(range(accepted + bool(r.rejected(row))))
+    return tuple((tested[i], kept[i]) for i in range(len(tested)))
 
 
 def positions_of(runs: Sequence[Run]) -> Positions:
     """Returns the same of all runs together."""
     columns = zip_longest(*(run.positions for run in runs), fillvalue=(0, 0))
-    return [(sum(a for a, _ in column), sum(b for _, b in column)) for column in columns]
+    return [(sum(tested for tested, _ in column), sum(kept for _, kept in column)) for column in columns]
 
 
 def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence[Run]) -> dict[str, Any]:
@@ -193,17 +195,17 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
     return {
         "setting": setting.name,
         "pair": pair,
-        **setting.about,
+        **setting.fields,
         **ratio("speedup", alone, drafted),
         **{name: getattr(total, name) for name in counts},
         "target_only_tokens_per_second": tokens_per_second(alone),
         "tokens_per_second": tokens_per_second(drafted),
-        "seconds": {phase: spent / len(drafted) for phase, spent in total.seconds.items()},
+        "seconds": {phase: seconds / len(drafted) for phase, seconds in total.seconds.items()},
     }
 
 
 def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
     """Returns the lower quartile, the median and the upper quartile of one or more values."""
     values = list(values)
-    low, middle, high = quantiles(values, n=4, method="inclusive") if values[1:] else values * 3
-    return low, middle, high
+    low, median, high = quantiles(values, n=4, method="inclusive") if values[1:] else values * 3
+    return low, median, high

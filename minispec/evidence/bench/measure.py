@@ -22,10 +22,10 @@ from minispec.io.observe import record
 from minispec.io.trace import Trace
 
 PROMPT_TOKENS = 32
-LEAST_PROMPTS = 3  # one to choose K, one to report, one to predict from
+MIN_PROMPTS = 3  # one to choose K, one to report, one to predict from
 NEW_TOKENS = 160
-WARM_UP = 2  # passes over all tasks that are not counted
-STREAK = 5  # runs of a task in a pass
+WARM_UP_PASSES = 2  # passes over all tasks that are not counted
+RUNS_PER_PASS = 5  # of a task
 
 Key = TypeVar("Key")
 
@@ -36,12 +36,12 @@ def bench_prompts(pair: Pair) -> list[list[int]]:
     Raises:
         ValueError: if fewer than three remain.
     """
-    prompts = pair.info.get("prompts", [])
-    prompts = [list(prompt[:PROMPT_TOKENS]) for prompt in prompts if len(prompt) >= PROMPT_TOKENS]
-    if len(prompts) < LEAST_PROMPTS:
+    recorded = pair.info.get("prompts", [])
+    prompts = [list(prompt[:PROMPT_TOKENS]) for prompt in recorded if len(prompt) >= PROMPT_TOKENS]
+    if len(prompts) < MIN_PROMPTS:
         raise ValueError(
             f"the pair {pair.name} has {len(prompts)} prompts of at least {PROMPT_TOKENS} tokens; the bench "
-            f"needs {LEAST_PROMPTS}: minispec bench --prompts FILE takes other texts"
+            f"needs {MIN_PROMPTS}: minispec bench --prompts FILE takes other texts"
         )
     return prompts
 
@@ -58,16 +58,16 @@ def interleaved_seconds(
     settle: above 0, a task runs at least once, and for so many seconds, before the run that counts.
     """
     seconds: dict[Key, list[float]] = {name: [] for name in tasks}
-    for number in range(repeats + WARM_UP):
+    for number in range(repeats + WARM_UP_PASSES):
         for name, task in tasks.items():
-            least = 1 if settle else STREAK - 1
-            since = perf_counter()
-            while least > 0 or perf_counter() - since < settle:
+            remaining = 1 if settle else RUNS_PER_PASS - 1
+            settling = perf_counter()
+            while remaining > 0 or perf_counter() - settling < settle:
                 task()
-                least -= 1
+                remaining -= 1
             started = perf_counter()
             task()
-            if number >= WARM_UP:
+            if number >= WARM_UP_PASSES:
                 seconds[name].append(perf_counter() - started)
     return seconds
 
@@ -86,8 +86,8 @@ def forward_task(model: LanguageModel, cached: int, tokens: int, head: bool = Tr
 
     def task() -> None:
         hidden = model.hidden(ids[:, :tokens], cache)
-        out = model.head(hidden) if head else hidden
-        out[0, -1, 0].item()  # asking for a number waits for a GPU
+        output = model.head(hidden) if head else hidden
+        output[0, -1, 0].item()  # asking for a number waits for a GPU
         cache.truncate([cached])
 
     return task
@@ -106,9 +106,11 @@ def measure_latency(
         ValueError: if they do not fit the context.
     """
     tasks = {width: forward_task(model, cached, width) for width in widths}
-    seconds = interleaved_seconds(tasks, repeats)
-    spread = {width: quartiles(of) for width, of in seconds.items()}
-    return [Latency(name, width, middle, low, high) for width, (low, middle, high) in spread.items()]
+    latencies = []
+    for width, seconds in interleaved_seconds(tasks, repeats).items():
+        low, median, high = quartiles(seconds)
+        latencies.append(Latency(name, width, median, low, high))
+    return latencies
 
 
 def cost_ratio(target: Sequence[Latency], draft: Sequence[Latency]) -> float:

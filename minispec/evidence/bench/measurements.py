@@ -5,7 +5,7 @@ on a quiet machine, and says so.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -139,12 +139,10 @@ def load_measurement(path: str | Path) -> Measurement:
     if document.get("kind") not in KINDS or document.get("format") != FORMAT:
         raise ValueError(f"{path} is no measurement of format {FORMAT}")
     try:
-        make = KINDS[document["kind"]]
-        points = tuple(make(**point) for point in document["points"])
-        about = {name: document[name] for name in ("kind", "date", "machine", "conditions")}
+        document["points"] = tuple(KINDS[document["kind"]](**point) for point in document["points"])
+        return Measurement(**{field.name: document[field.name] for field in fields(Measurement)})
     except (KeyError, TypeError):
         raise ValueError(f"{path} is broken: something is missing in it") from None
-    return Measurement(**about, points=points)
 
 
 def saved(kind: str, folder: Path = FOLDER) -> Measurement:
@@ -156,26 +154,16 @@ def saved(kind: str, folder: Path = FOLDER) -> Measurement:
 
 def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
     """Returns the kill matrix, from `Zoo.to_json`, as a measurement of today: a row per mutant."""
-
-    def mark(cell: Mapping[str, Any]) -> str:
-        return "!" if cell["crashed"] else "x" if cell["killed"] else "."
-
-    checks = {check["name"]: check["ours"] for check in document["checks"]}
-    rows = tuple(
-        KillRow(
-            mutant["name"],
-            file_of(mutant["function"]),
-            mutant["effect"],
-            mutant["harm"],
-            "".join(mark(mutant["cells"][check]) for check in checks),
-        )
-        for mutant in document["mutants"]
-    )
-    conditions = {
-        "checks": [*checks],
-        "theirs": [name for name, is_shipped in checks.items() if not is_shipped],
-    }
-    return Measurement("zoo", date.today().isoformat(), describe_machine(), conditions, rows)
+    checks = [check["name"] for check in document["checks"]]
+    rows = []
+    for mutant in document["mutants"]:
+        cells = (mutant["cells"][check] for check in checks)
+        marks = ("!" if cell["crashed"] else "x" if cell["killed"] else "." for cell in cells)
+        file = file_of(mutant["function"])
+        rows.append(KillRow(mutant["name"], file, mutant["effect"], mutant["harm"], "".join(marks)))
+    others = [check["name"] for check in document["checks"] if not check["ours"]]
+    conditions = {"checks": checks, "theirs": others}
+    return Measurement("zoo", date.today().isoformat(), describe_machine(), conditions, tuple(rows))
 
 
 def file_of(function: str) -> str:

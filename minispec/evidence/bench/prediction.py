@@ -19,20 +19,22 @@ from minispec.evidence.theory.acceptance import acceptance_probabilities, target
 from minispec.evidence.theory.predict import Text, predict_speed_up
 
 PASSES = 5  # over all costs: a slow moment of the machine spoils one of them, and the median counts
-SHORT = 64  # tokens of the short runs
+COST_TOKENS = 64  # tokens of the short runs
 TEXTS = 24  # target-only texts at least, where sampling can give as many
 
 
 def measure(bench: BenchRun) -> Results:
     """Predicts the settings of all selected sections that vary K."""
     bench.tell("texts of the target alone")
-    sweeps = [(name, of) for name in SWEEPS if name in bench.selected for of in settings_of(bench, name)]
+    sections = [name for name in SWEEPS if name in bench.selected]
+    sweeps = [(name, settings) for name in sections for settings in settings_of(bench, name)]
     costs = all_costs(bench, [setting for _, (setting, *_) in sweeps])
     predicted = []
-    for section, of in sweeps:
-        texts = texts_of(bench, of[0])
-        part_costs = costs[cost_request(of[0])]
-        predicted += [{"section": section} | predict(bench, setting, part_costs, texts) for setting in of]
+    for section, settings in sweeps:
+        texts = texts_of(bench, settings[0])
+        part_costs = costs[cost_request(settings[0])]
+        predictions = (predict(bench, setting, part_costs, texts) for setting in settings)
+        predicted += [{"section": section} | prediction for prediction in predictions]
     return {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "prompts": len(bench.prompts.learning),
@@ -45,20 +47,19 @@ def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Tex
 
     `costs` are those of the setting, `texts` acceptance probabilities of target-only texts.
     """
-    best = bench.results["target-only"]
-    base, measured = (
-        next(
-            row["target_only"]
-            for row in best["rows"]
-            if row.items() >= (best[side] | {"verifier": setting.verifier}).items()
-        )
-        for side in ("baseline", "speculative")
-    )
-    expected = predict_speed_up(costs, texts, setting.k, faster=base / measured)
+    results = bench.results["target-only"]
+    rates = {
+        (row["path"], row["threads"]): row["target_only"]
+        for row in results["rows"]
+        if row["verifier"] == setting.verifier
+    }
+    fastest, same_backend = (rates[*results[side].values()] for side in ("baseline", "speculative"))
+    faster = fastest / same_backend
+    expected = predict_speed_up(costs, texts, setting.k, faster=faster)
     return {
         "setting": setting.name,
         "k": setting.k,
-        "c": costs.c * base / measured,
+        "c": costs.c * faster,
         "speedup": expected.speed_up,
         "simple": expected.simple,
         "alpha": expected.alpha,
@@ -73,16 +74,16 @@ def cost_request(setting: Setting) -> Setting:
 
 def all_costs(bench: BenchRun, settings: Iterable[Setting]) -> dict[Setting, Costs]:
     """Measures the costs of settings, several times over, by their cost requests."""
-    effort = {
+    repetition = {
         "tokens": range(1, 18),
-        "new_tokens": min(SHORT, bench.plan.new_tokens),
+        "new_tokens": min(COST_TOKENS, bench.plan.new_tokens),
         "repeats": max(bench.plan.latencies // PASSES, 2),
     }
     passes: dict[Setting, list[Costs]] = {cost_request(setting): [] for setting in settings}
     for number in range(PASSES):
         bench.tell(f"costs of the parts, {number + 1} of {PASSES}")
         for request, measured_costs in passes.items():
-            measured_costs.append(costs_of(request, bench.prompts.learning[0], **effort))
+            measured_costs.append(costs_of(request, bench.prompts.learning[0], **repetition))
     return {request: median_costs(measured_costs) for request, measured_costs in passes.items()}
 
 
@@ -109,14 +110,14 @@ def compare(results: Mapping[str, Results]) -> Results:
             "section": section,
             "setting": name,
             "prompts": prompts,
-            "measured": gain,
+            "measured": speed_up,
             "predicted": predicted[name]["speedup"],
             "simple": predicted[name]["simple"],
             "low": low,
             "high": high,
-            "error": predicted[name]["speedup"] / gain - 1,
+            "error": predicted[name]["speedup"] / speed_up - 1,
         }
-        for section, prompts, name, gain, low, high in measured(results)
+        for section, prompts, name, speed_up, low, high in measured(results)
         if name in predicted
     ]
     if not rows:

@@ -36,7 +36,7 @@ MAKERS: Mapping[str, Make] = {
 }
 # How far logits may be from those in float32: root of mean square, relative to that of the logits. The
 # readable code in bfloat16 is 0.01 to 0.03 away itself; a model with another base of its angles, 0.5.
-SAME = {"float32": 1e-4, "bfloat16": 0.05}
+TOLERANCES = {"float32": 1e-4, "bfloat16": 0.05}
 TOKENS = (1, 5, 9)  # new ones, in one forward
 CACHED = 64  # tokens in the cache before
 SETTLE = 0.02  # seconds: threads of another library may spin for so long after their last forward
@@ -53,7 +53,7 @@ def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
         bench.tell(f"{shape}: random weights")
         with using_threads(None), TemporaryDirectory() as folder:
             models: dict[tuple[str, str], LanguageModel] = {}
-            for dtype in SAME:
+            for dtype in TOLERANCES:
                 model = random_model(config, dtype)
                 parameters[shape] = model.parameters_count
                 computed = backends(model, dtype, makers, Path(folder), unavailable)
@@ -81,27 +81,26 @@ def random_model(config: GPTConfig, dtype: str) -> GPT:
 def backends(
     model: GPT, dtype: str, makers: Mapping[str, Make], folder: Path, unavailable: dict[str, str]
 ) -> dict[str, LanguageModel]:
-    """Returns a model on all backends that compute it; why the others do not goes into `lack`."""
+    """Returns a model on all backends that compute it; `unavailable` says why others do not."""
     ids = (7 * torch.arange(CACHED + TOKENS[-1]) + 3)[None] % model.vocab_size
     expected = deepcopy(model).float()(ids)
     models = {}
     for name, make in makers.items():
         try:
-            runner = make(model, folder)
-            cache = runner.new_cache(1)
-            blocks = (runner.head(runner.hidden(block, cache)).clone() for block in ids.split(CACHED, dim=1))
-            logits = torch.cat([*blocks], dim=1)
-            error = difference(logits, expected)
-            if not error <= SAME[dtype]:
+            computed = make(model, folder)
+            cache = computed.new_cache(1)
+            blocks = (computed.head(computed.hidden(part, cache)).clone() for part in ids.split(CACHED, 1))
+            error = difference(torch.cat([*blocks], dim=1), expected)
+            if not error <= TOLERANCES[dtype]:
                 raise ValueError(f"its logits are not the model's: they are off by {error:.1e}")
-            models[name] = runner
-        except ValueError as error:
-            unavailable[f"{name}, {dtype}"] = str(error)
+            models[name] = computed
+        except ValueError as reason:
+            unavailable[f"{name}, {dtype}"] = str(reason)
     return models
 
 
 def difference(logits: torch.Tensor, expected: torch.Tensor) -> float:
-    """Returns the root of mean square of differences of logits [B, n, V], relative to that of the wanted."""
+    """Returns the root of mean square of differences of logits [B, n, V], relative to the expected ones."""
     return float((logits.double() - expected.double()).norm() / expected.double().norm())
 
 
@@ -112,18 +111,19 @@ def measure_models(models: Mapping[tuple[str, str], LanguageModel], repeats: int
     over one token, one after the other, and no more.
     """
     cores = torch.get_num_threads()
-    ways = [(*model, threads) for model in models for threads in sorted({1, min(2, cores), cores})]
+    combinations = [*product(models.items(), sorted({1, min(2, cores), cores}))]
     tasks = {
-        (*way, n): partial(with_threads, way[2], forward_task(models[way[:2]], CACHED, n))
-        for way in ways
-        for n in TOKENS
+        (*key, threads, n): partial(with_threads, threads, forward_task(model, CACHED, n))
+        for ((key, model), threads), n in product(combinations, TOKENS)
     }
     seconds = interleaved_seconds(tasks, repeats, SETTLE)
-    for way in ways:
-        times = {str(n): [1000 * t for t in quartiles(seconds[*way, n])] for n in TOKENS}
-        milliseconds = {n: middle for n, (_, middle, _) in times.items()}
+    for ((backend, dtype), _), threads in combinations:
+        times = {str(n): [1000 * t for t in quartiles(seconds[backend, dtype, threads, n])] for n in TOKENS}
+        milliseconds = {n: median for n, (_, median, _) in times.items()}
         yield {
-            **dict(zip(("backend", "dtype", "threads"), way, strict=True)),
+            "backend": backend,
+            "dtype": dtype,
+            "threads": threads,
             "milliseconds": milliseconds,
             "quartiles": {n: [low, high] for n, (low, _, high) in times.items()},
             "tokens_per_second": 1000 / milliseconds["1"],
@@ -146,7 +146,9 @@ def predicted(milliseconds: Mapping[str, float]) -> list[Results]:
     step = costs.call(1)
     rows = []
     for draft, alpha in product(DRAFTS, ACCEPTANCES):
-        gains = [refined_speed_up([alpha] * k, step, draft * step, costs.call) for k in range(costs.most + 1)]
-        best = max(gains)
-        rows.append({"draft": draft, "acceptance": alpha, "k": gains.index(best), "speedup": best})
+        speed_ups = [
+            refined_speed_up([alpha] * k, step, draft * step, costs.call) for k in range(costs.most + 1)
+        ]
+        best = max(speed_ups)
+        rows.append({"draft": draft, "acceptance": alpha, "k": speed_ups.index(best), "speedup": best})
     return rows

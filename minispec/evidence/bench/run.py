@@ -19,19 +19,19 @@ from minispec.io.checkpoint import Pair, json_hash, weights_hash
 from minispec.io.files import check_writable, destination, read_json, write_json
 
 FORMAT = 1
-START = ("target-only",)
+TARGET_ONLY = ("target-only",)
 CHOSEN = ("target-only", "widths")
 SECTIONS: tuple[Section, ...] = (  # what others need comes first
     Section("latency", sections.latency),
     Section("target-only", sections.target_only),
-    Section("prediction", prediction.measure, START),
-    Section("widths", sections.widths, START),
+    Section("prediction", prediction.measure, TARGET_ONLY),
+    Section("widths", sections.widths, TARGET_ONLY),
     Section("auto", sections.auto, CHOSEN),
-    Section("temperature", sections.temperature, START, core=False),
-    Section("drafts", sections.drafts, START, core=False),
-    Section("batch", batches.measure, START, core=False),
-    Section("drafters", drafters.measure, START, core=False),
-    Section("rules", sections.rules, START, core=False),
+    Section("temperature", sections.temperature, TARGET_ONLY, core=False),
+    Section("drafts", sections.drafts, TARGET_ONLY, core=False),
+    Section("batch", batches.measure, TARGET_ONLY, core=False),
+    Section("drafters", drafters.measure, TARGET_ONLY, core=False),
+    Section("rules", sections.rules, TARGET_ONLY, core=False),
     Section("real-sizes", real_sizes.measure, core=False),
 )
 NAMES = tuple(section.name for section in SECTIONS)
@@ -48,11 +48,11 @@ def choose(names: Sequence[str] = (), full: bool = False, skip: Sequence[str] = 
     for name in (*names, *skip):
         if name not in NAMES:
             raise ValueError(f"there is no section {name!r}; there is {', '.join(NAMES)}")
-    selected = set(names) or {section.name for section in SECTIONS if full or section.core}
-    for section in reversed(SECTIONS):  # what one needs stands before it
-        if section.name in selected:
-            selected |= set(section.needs)
-    return tuple(name for name in NAMES if name in selected and name not in skip)
+    chosen = set(names) or {section.name for section in SECTIONS if full or section.core}
+    for section in reversed(SECTIONS):  # what a section needs stands before it
+        if section.name in chosen:
+            chosen |= set(section.needs)
+    return tuple(name for name in NAMES if name in chosen and name not in skip)
 
 
 def run_bench(
@@ -80,18 +80,18 @@ def run_bench(
     part = None
     if output is not None:
         check_writable(output)
-        if not destination(output)[1]:  # a device or a pipe has no place beside it
+        if not destination(output)[1]:  # beside a device or a pipe there is no place for a file
             part = Path(f"{output}.part")
-    report = begin(pair, plan, seed, selected)
+    report = new_report(pair, plan, seed, selected)
     if part is not None:
-        report |= resumed(part, report)
+        report |= read_partial(part, report)
     bench = BenchRun(pair, plan, group(pair, plan), seed, selected, report["sections"])
-    available = {section.name: section for section in (*SECTIONS, *more)}
-    todo = [section for name, section in available.items() if name in selected]
-    for number, section in enumerate(todo):
-        if section.name not in report["sections"] and section.name not in report["skipped"]:
-            bench.tell = partial(_tell, tell, number / len(todo), section.name)
-            _one(section, bench, report)
+    by_name = {section.name: section for section in (*SECTIONS, *more)}
+    queue = [section for name, section in by_name.items() if name in selected]
+    for number, section in enumerate(queue):
+        if section.name not in report["sections"] | report["skipped"]:
+            bench.tell = partial(_tell_section, tell, number / len(queue), section.name)
+            _measure(section, bench, report)
             if part is not None:
                 write_json(part, report)
     finish(report)
@@ -102,9 +102,9 @@ def run_bench(
     return report
 
 
-def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[str, Any]:
+def new_report(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[str, Any]:
     """Returns a report in which nothing is measured yet; it says what a reader needs to compare figures."""
-    return _plain(
+    return _json_values(
         {
             "format": FORMAT,
             "kind": "bench",
@@ -133,14 +133,15 @@ def begin(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> dict[st
     )
 
 
-def resumed(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
+def read_partial(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a cut run of the same bench, on the same machine, has left; {} if there is none."""
     try:
-        saved = read_json(part)
-        fits = all(saved[key] == report[key] for key in ("format", "pair", "machine", "conditions"))
-        return {key: saved[key] for key in ("sections", "skipped", "seconds", "date")} if fits else {}
+        partial_report = read_json(part)
+        if all(partial_report[key] == report[key] for key in ("format", "pair", "machine", "conditions")):
+            return {key: partial_report[key] for key in ("sections", "skipped", "seconds", "date")}
     except (ValueError, KeyError):
-        return {}
+        pass
+    return {}
 
 
 def finish(report: dict[str, Any]) -> None:
@@ -155,7 +156,7 @@ def finish(report: dict[str, Any]) -> None:
         report["real_sizes"] = results["real-sizes"]["points"]
 
 
-def _one(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
+def _measure(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
     started = perf_counter()
     try:
         for name in section.needs:
@@ -163,16 +164,16 @@ def _one(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
                 reason = report["skipped"].get(name, "it was not run")
                 raise Skipped(f"it needs the section {name}: {reason}")
         with torch.random.fork_rng(devices=[]):
-            report["sections"][section.name] = _plain(section.run(bench))
-    except Skipped as skipped:
-        report["skipped"][section.name] = str(skipped)
+            report["sections"][section.name] = _json_values(section.run(bench))
+    except Skipped as reason:
+        report["skipped"][section.name] = str(reason)
     report["seconds"][section.name] = round(perf_counter() - started, 1)
 
 
-def _tell(tell: Callable[[float, str], None], share: float, section: str, text: str) -> None:
+def _tell_section(tell: Callable[[float, str], None], share: float, section: str, text: str) -> None:
     tell(share, f"{section}: {text}")
 
 
-def _plain(value: Any) -> Any:
+def _json_values(value: Any) -> Any:
     """Returns a value as JSON gives it back: a run that was resumed must see what one in one go sees."""
     return json.loads(json.dumps(value))

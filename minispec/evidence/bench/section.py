@@ -4,7 +4,7 @@ A section is a function from a `BenchRun` to what it has found, ready for JSON. 
 through what they have found and in no other way, so a bench that was cut can be resumed where it stopped.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -125,18 +125,27 @@ class BenchRun:
         return [[prompt] for prompt in self.prompts.reporting * self.plan.repeats]
 
     def interleave(
-        self, groups: Mapping[Key, Sequence[Decodes]], batches: Sequence[Prompts], what: str = ""
+        self, groups: Mapping[Key, Sequence[Decodes]], batches: Sequence[Prompts], title: str
     ) -> dict[Key, list[list[Run]]]:
         """Lets the members of each group decode each batch (see `interleaved.interleave`)."""
         new_tokens = self.plan.new_tokens
-        return interleave(groups, batches, self.seed, new_tokens, lambda text: self.tell(f"{what}, {text}"))
+        return interleave(groups, batches, self.seed, new_tokens, lambda text: self.tell(f"{title}, {text}"))
 
     def compare(
-        self, settings: Mapping[Key, Decodes], batches: Sequence[Prompts], what: str = ""
+        self, settings: Mapping[Key, Decodes], batches: Sequence[Prompts], title: str
     ) -> dict[Key, list[Run]]:
         """Compares all settings with each other: as `interleave`, with one group."""
-        runs = self.interleave({"": [*settings.values()]}, batches, what)[""]
+        runs = self.interleave({"": [*settings.values()]}, batches, title)[""]
         return dict(zip(settings, runs, strict=True))
+
+    def speed_ups(
+        self, settings: Iterable[Setting], batches: Sequence[Prompts], title: str
+    ) -> dict[Setting, list[list[Run]]]:
+        """Returns runs of the target alone and of each setting, which decode the same batches."""
+        groups = {
+            setting: (self.alone(setting.verifier, setting.temperature), setting) for setting in settings
+        }
+        return self.interleave(groups, batches, title)
 
 
 def group(pair: Pair, plan: Plan) -> PromptGroups:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
+from itertools import chain, product
 from pathlib import Path
 
 import torch
@@ -34,22 +35,24 @@ TRIED_K = 5  # at which backends and threads are compared
 AUTO_REPEATS = 4  # times the plan's: automatic and fixed K are so close that it takes more to tell
 CACHED = 64  # tokens in the cache before a forward that is timed
 SWEEPS = ("widths", "temperature", "drafts")  # the sections that choose K
-TOKEN = "token"  # what rejection sampling is called beside block verification
-OTHERS: dict[str, Verifier] = {"block": verify_block, "compare": verify_compare}
+RULES: dict[str, dict[str, Verifier]] = {  # token: rejection sampling, in the section `rules`
+    "token": {},
+    "block": {"rejection": verify_block},
+    "compare": {"rejection": verify_compare},
+}
 
 
 def latency(bench: BenchRun) -> Results:
     """Times forwards of target and draft for n = 1 … 17, on every backend and number of threads."""
-    backends, unavailable = bench.backends()
+    available, unavailable = bench.backends()
     points: list[Results] = []
-    for name, models in backends.items():
-        for threads in thread_counts():
-            bench.tell(f"{name}, {threads} threads")
-            with using_threads(threads):
-                for role, model in (("target", models.target), ("draft", models.draft)):
-                    widths = range(1, min(17, model.max_length - CACHED) + 1)
-                    times = measure_latency(model, widths, CACHED, bench.plan.latencies, role)
-                    points += [{"path": name, "threads": threads} | asdict(point) for point in times]
+    for (backend, models), threads in product(available.items(), thread_counts()):
+        bench.tell(f"{backend}, {threads} threads")
+        with using_threads(threads):
+            for name, model in (("target", models.target), ("draft", models.draft)):
+                widths = range(1, min(17, model.max_length - CACHED) + 1)
+                latencies = measure_latency(model, widths, CACHED, bench.plan.latencies, name)
+                points += [{"path": backend, "threads": threads} | asdict(point) for point in latencies]
     return {"cached_tokens": CACHED, "points": points, "unavailable": unavailable}
 
 
@@ -60,24 +63,23 @@ def target_only(bench: BenchRun) -> Results:
     fastest. Both choices are made on the prompts that choose K.
     """
     available, unavailable = bench.backends()
-    settings = [
-        Setting(models, 0, verifier, degree, threads)
-        for verifier, degree in DECODINGS
-        for models in available.values()
-        for threads in thread_counts()
-    ]
-    tried = {(setting, k): replace(setting, k=k) for setting in settings for k in (0, TRIED_K)}
-    runs = bench.compare(tried, bench.choosing, "every backend")
+    combinations = [*product(DECODINGS, available.items(), thread_counts())]
+    settings = {
+        (number, k): Setting(models, k, *decoding, threads)
+        for number, (decoding, (_, models), threads) in enumerate(combinations)
+        for k in (0, TRIED_K)
+    }
+    runs = bench.compare(settings, bench.choosing, "every backend")
     rows = [
         {
-            "path": setting.models.backend.name,
-            "verifier": setting.verifier,
-            "temperature": setting.temperature,
-            "threads": setting.threads,
-            "target_only": tokens_per_second(runs[setting, 0]),
-            "speculative": tokens_per_second(runs[setting, TRIED_K]),
+            "path": backend,
+            "verifier": verifier,
+            "temperature": temperature,
+            "threads": threads,
+            "target_only": tokens_per_second(runs[number, 0]),
+            "speculative": tokens_per_second(runs[number, TRIED_K]),
         }
-        for setting in settings
+        for number, ((verifier, temperature), (backend, _), threads) in enumerate(combinations)
     ]
     fastest = {"baseline": fastest_of(rows, "target_only"), "speculative": fastest_of(rows, "speculative")}
     return {"k": TRIED_K, "rows": rows, "unavailable": unavailable} | fastest
@@ -94,26 +96,27 @@ def fastest_of(rows: Sequence[Results], side: str) -> Results:
 
 def widths(bench: BenchRun) -> Results:
     """Measures both verifiers at every K on the choosing half, and at the best K on the other."""
-    tried = settings_of(bench, "widths")
-    sweep, settings = choose_and_report(bench, tried)
-    for (setting, *_), row in zip(tried, settings, strict=True):
+    sweeps = settings_of(bench, "widths")
+    sweep, settings = choose_and_report(bench, sweeps)
+    for (setting, *_), row in zip(sweeps, settings, strict=True):
         row["advice"] = advice(bench, setting, row)
     return {"sweep": sweep, "settings": settings, "backends": backends(bench, settings)}
 
 
 def settings_of(bench: BenchRun, section: str) -> list[list[Setting]]:
     """Returns what one of the sections `SWEEPS` decodes with: its settings, each with every K."""
+    widths = bench.plan.few_widths
     if section == "widths":
+        widths = bench.plan.widths
         settings = [bench.drafted(*decoding) for decoding in DECODINGS]
     elif section == "temperature":
-        settings = [bench.drafted("rejection", degree) for degree in bench.plan.temperatures]
+        settings = [bench.drafted("rejection", temperature) for temperature in bench.plan.temperatures]
     else:
         drafts = drafts_of(bench.pair).items()
         settings = [
             bench.drafted("rejection", 1.0, draft=draft, label=f"draft {name}") for name, draft in drafts
         ]
-    tried = bench.plan.widths if section == "widths" else bench.plan.few_widths
-    return [[replace(setting, k=k) for k in tried] for setting in settings]
+    return [[replace(setting, k=k) for k in widths] for setting in settings]
 
 
 def advice(bench: BenchRun, setting: Setting, row: Results) -> list[str]:
@@ -131,28 +134,25 @@ def temperature(bench: BenchRun) -> Results:
 
 
 def choose_and_report(
-    bench: BenchRun, tried: Sequence[Sequence[Setting]]
+    bench: BenchRun, sweeps: Sequence[Sequence[Setting]]
 ) -> tuple[list[Results], list[Results]]:
     """Chooses K for each setting on the choosing half, and measures it there on the other half.
 
     Returns figures of the choosing half, for every K, and those of the reporting half, one a setting.
     """
-    sweep, best = choose_k(bench, tried)
-    sides = {setting: (bench.alone(setting.verifier, setting.temperature), setting) for setting in best}
-    runs = bench.interleave(sides, bench.reporting, "the best K")
+    sweep, best = choose_k(bench, sweeps)
+    runs = bench.speed_ups(best, bench.reporting, "the best K")
     return sweep, [figures(bench.pair.name, setting, *runs[setting]) for setting in best]
 
 
-def choose_k(bench: BenchRun, tried: Sequence[Sequence[Setting]]) -> tuple[list[Results], list[Setting]]:
-    """Does the first half of this, for lists of settings that differ in K: figures of all, and each best."""
-    sides = {
-        setting: (bench.alone(setting.verifier, setting.temperature), setting)
-        for of in tried
-        for setting in of
-    }
-    runs = bench.interleave(sides, bench.choosing, "every K")
-    sweep = [figures(bench.pair.name, setting, *runs[setting]) for setting in sides]
-    return sweep, [max(of, key=lambda setting: speed_up_of(*runs[setting])[1]) for of in tried]
+def choose_k(bench: BenchRun, sweeps: Sequence[Sequence[Setting]]) -> tuple[list[Results], list[Setting]]:
+    """Chooses K on the choosing half, for lists of settings that differ in it.
+
+    Returns figures of all settings, and the fastest of each list.
+    """
+    runs = bench.speed_ups(chain(*sweeps), bench.choosing, "every K")
+    sweep = [figures(bench.pair.name, setting, *sides) for setting, sides in runs.items()]
+    return sweep, [max(settings, key=lambda setting: speed_up_of(*runs[setting])[1]) for settings in sweeps]
 
 
 def backends(bench: BenchRun, settings: Sequence[Results]) -> Results:
@@ -160,41 +160,41 @@ def backends(bench: BenchRun, settings: Sequence[Results]) -> Results:
     available, unavailable = bench.backends()
     threads = threads_of(bench)
     rows: list[Results] = []
-    for chosen in settings:
-        about = {name: chosen[name] for name in ("verifier", "temperature", "k")}
-        tried = {name: Setting(models, threads=threads[name], **about) for name, models in available.items()}
-        runs = bench.compare(tried, bench.reporting, "every backend")
+    for row in settings:
+        fields = {name: row[name] for name in ("verifier", "temperature", "k")}
+        by_backend = {
+            name: Setting(models, threads=threads[name], **fields) for name, models in available.items()
+        }
+        runs_by_backend = bench.compare(by_backend, bench.reporting, "every backend")
         rows += [
             {"path": name, "threads": threads[name]}
-            | about
-            | {"tokens_per_second": tokens_per_second(of)}
-            | ratio("over_readable", runs.get("torch", of), of)
-            for name, of in runs.items()
+            | fields
+            | {"tokens_per_second": tokens_per_second(runs)}
+            | ratio("over_readable", runs_by_backend.get("torch", runs), runs)
+            for name, runs in runs_by_backend.items()
         ]
     return {"rows": rows, "unavailable": unavailable}
 
 
 def threads_of(bench: BenchRun, side: str = "speculative") -> dict[str, int]:
     """Returns for each backend the number of threads with which one side of a speed-up was fastest."""
-    tried = sorted(bench.results["target-only"]["rows"], key=lambda row: row[side])
-    return {row["path"]: row["threads"] for row in tried}  # the fastest comes last
+    rows = sorted(bench.results["target-only"]["rows"], key=lambda row: row[side])
+    return {row["path"]: row["threads"] for row in rows}  # the fastest comes last
 
 
 def drafts(bench: BenchRun) -> Results:
     """Measures every draft of the target, each at the K that suits it."""
-    tried = settings_of(bench, "drafts")
-    parameters = {name: draft.parameters_count for name, draft in drafts_of(bench.pair).items()}
+    sweeps = settings_of(bench, "drafts")
+    rows = choose_and_report(bench, sweeps)[1]
     points = []
-    for (setting, *_), row in zip(tried, choose_and_report(bench, tried)[1], strict=True):
-        models = setting.models
+    for (name, draft), (setting, *_), row in zip(drafts_of(bench.pair).items(), sweeps, rows, strict=True):
+        models = (setting.models.target, setting.models.draft)
         with using_threads(setting.threads):
-            repeats = bench.plan.latencies
-            c = cost_ratio(*(measure_latency(m, [1], repeats=repeats) for m in (models.target, models.draft)))
-        name = setting.label.removeprefix("draft ")
+            c = cost_ratio(*(measure_latency(model, [1], repeats=bench.plan.latencies) for model in models))
         low, high = row["speedup_quartiles"]
         points.append(
             row
-            | {"name": name, "parameters": parameters[name]}
+            | {"name": name, "parameters": draft.parameters_count}
             | {"alpha": row["acceptance"] or 0.0, "gain": row["speedup"], "low": low, "high": high, "c": c}
         )
     return {"points": sorted(points, key=lambda point: point["parameters"])}
@@ -213,9 +213,8 @@ def drafts_of(pair: Pair) -> dict[str, GPT]:
     drafts = {"untrained": untrained, **find_drafts(pair), "the pair's": pair.draft}
     if pair.draft.dtype != torch.bfloat16:
         drafts["the pair's, bfloat16"] = deepcopy(pair.draft).to(torch.bfloat16)
-    return dict(sorted(drafts.items(), key=lambda entry: entry[1].parameters_count)) | {
-        "the target": pair.target
-    }
+    by_size = sorted(drafts.items(), key=lambda item: item[1].parameters_count)
+    return dict(by_size) | {"the target": pair.target}
 
 
 def find_drafts(pair: Pair) -> dict[str, GPT]:
@@ -237,21 +236,24 @@ def auto(bench: BenchRun) -> Results:
     What the drafter learns it keeps from prompt to prompt.
     """
     rows: list[Results] = []
-    for verifier, degree in DECODINGS:
-        fixed = bench.drafted(verifier, degree, bench.best_k(verifier))
+    for verifier, temperature in DECODINGS:
+        fixed = bench.drafted(verifier, temperature, bench.best_k(verifier))
         costs = costs_of(fixed, bench.prompts.learning[0])
         drafter = AdaptiveDrafter(fixed.models.backend.drafter(fixed.models.draft), costs)
         automatic = replace(fixed, k=min(LARGEST_K, costs.most), drafter=drafter)
         runs = bench.compare(
             {"fixed": fixed, "chosen": automatic}, [*bench.reporting] * AUTO_REPEATS, verifier
         )
-        low, middle, high = speed_up_of(runs["fixed"], runs["chosen"])
+        low, median, high = speed_up_of(runs["fixed"], runs["chosen"])
         total = total_of(runs["chosen"])
         rows.append(
-            fixed.about
-            | {"over_best_fixed": middle, "quartiles": [low, high]}
-            | {"mean_width": total.drafted / total.row_rounds}
-            | {"tokens_per_second": tokens_per_second(runs["chosen"])}
+            {
+                **fixed.fields,
+                "over_best_fixed": median,
+                "quartiles": [low, high],
+                "mean_width": total.drafted / total.row_rounds,
+                "tokens_per_second": tokens_per_second(runs["chosen"]),
+            }
         )
     return {"rows": rows}
 
@@ -264,31 +266,32 @@ def rules(bench: BenchRun) -> Results:
     """
     available, unavailable = bench.backends()
     threads = threads_of(bench)
-    sides: dict[tuple[str, int], list[Setting]] = {}
-    for backend, models in available.items():
-        other_rules = {name: judging(models, {"rejection": rule}) for name, rule in OTHERS.items()}
-        sides |= {
-            (backend, k): [
-                Setting(of, k, "rejection", 1.0, threads[backend], name)
-                for name, of in ({TOKEN: models} | other_rules).items()
-            ]
-            for k in bench.plan.few_widths
-        }
+    groups: dict[tuple[str, int], list[Setting]] = {}
+    for (backend, models), k in product(available.items(), bench.plan.few_widths):
+        groups[backend, k] = [
+            Setting(with_verifiers(models, verifiers), k, "rejection", 1.0, threads[backend], rule)
+            for rule, verifiers in RULES.items()
+        ]
     rows: list[Results] = []
-    for (backend, k), runs in bench.interleave(sides, bench.reporting, "every rule").items():
-        for setting, measured in zip(sides[backend, k], runs, strict=True):
-            total = total_of(measured)
+    for (backend, k), group in bench.interleave(groups, bench.reporting, "every rule").items():
+        for rule, runs in zip(RULES, group, strict=True):
+            total = total_of(runs)
             rows.append(
-                {"pair": bench.pair.name, "rule": setting.label, "backend": backend, "k": k}
-                | {"tokens_per_target_call": total.tokens_per_target_call}
-                | {"accepted_over_drafted": total.accepted_over_drafted}
-                | ratio("over_token", runs[0], measured)
+                {
+                    "pair": bench.pair.name,
+                    "rule": rule,
+                    "backend": backend,
+                    "k": k,
+                    "tokens_per_target_call": total.tokens_per_target_call,
+                    "accepted_over_drafted": total.accepted_over_drafted,
+                    **ratio("over_token", group[0], runs),
+                }
             )
     return {"rows": rows, "unavailable": unavailable}
 
 
-def judging(models: Models, verifiers: Mapping[str, Verifier]) -> Models:
-    """Returns the same models with other rules in place of the backend's own of these names."""
+def with_verifiers(models: Models, verifiers: Mapping[str, Verifier]) -> Models:
+    """Returns the same models with other verifiers in place of the backend's of these names."""
     return replace(
         models, backend=replace(models.backend, verifiers={**models.backend.verifiers, **verifiers})
     )

@@ -5,7 +5,7 @@ import torch
 
 from minispec import load_pair
 from minispec.evidence.bench import batches
-from minispec.evidence.bench.batches import Queue, gain_of, mixed_prompts, stops_paying
+from minispec.evidence.bench.batches import Queue, mixed_prompts, speed_up_row, stops_paying
 from minispec.evidence.bench.interleaved import Run, Setting
 from minispec.evidence.bench.section import BenchRun, group
 from minispec.native.backend import on_backend
@@ -30,8 +30,8 @@ def test_a_queue_gives_each_prompts_text(exact, k, refill):
     """In the order of the prompts, whatever the row and the batch in which they were decoded."""
     models = on_backend(exact, "torch")
     prompts = [exact.info["prompts"][i][: 32 - 5 * i] for i in range(5)]
-    one = Setting(models, k, "greedy", 0.0)
-    run = Queue(one, 2, refill).decode(prompts, seed=0, new_tokens=9)
+    queued = Setting(models, k, "greedy", 0.0)
+    run = Queue(queued, 2, refill).decode(prompts, seed=0, new_tokens=9)
     assert run.texts == tuple(Setting(models).decode([prompt], 0, 9).texts[0] for prompt in prompts)
     assert run.seconds_per_token == pytest.approx(run.seconds / 45)
 
@@ -60,9 +60,9 @@ def test_each_queue_has_four_sides(bench, monkeypatch):
     """Without refill and with it, the target alone and with its draft, for every number of rows."""
     monkeypatch.setattr(batches, "PER_ROW", 3)
     monkeypatch.setattr(batches, "QUEUES", 1)
-    found = batches.measure(bench)
-    assert [point["rows"] for point in found["points"]] == [1, 3]
-    queue = found["queue"]
+    measured = batches.measure(bench)
+    assert [point["rows"] for point in measured["points"]] == [1, 3]
+    queue = measured["queue"]
     assert [(point["rows"], point["refill"]) for point in queue] == [
         (1, False), (1, True), (3, False), (3, True)
     ]  # fmt: skip
@@ -70,7 +70,7 @@ def test_each_queue_has_four_sides(bench, monkeypatch):
         assert 0 < point["live_speculative"] <= 1 and 0 < point["low"] <= point["gain"] <= point["high"]
         assert point["gain"] == pytest.approx(point["speculative"] / point["target_only"])  # a single run
     assert queue[0]["live_target_only"] == queue[1]["live_speculative"] == 1.0  # one row is never empty
-    assert set(found["stops_paying"]) == {"with", "without"}
+    assert set(measured["stops_paying"]) == {"with", "without"}
 
 
 def test_where_speculation_stops_paying():
@@ -87,4 +87,10 @@ def test_where_speculation_stops_paying():
 def test_rates_and_gains_are_of_all_rows_together():
     """Two texts of two tokens in four seconds and in two."""
     sides = [[Run(seconds, ((1, 2), (3, 4)))] for seconds in (4.0, 2.0)]
-    assert gain_of(*sides) == {"target_only": 1.0, "speculative": 2.0, "low": 2.0, "gain": 2.0, "high": 2.0}
+    assert speed_up_row(*sides) == {
+        "target_only": 1.0,
+        "speculative": 2.0,
+        "low": 2.0,
+        "gain": 2.0,
+        "high": 2.0,
+    }

@@ -28,12 +28,12 @@ def test_report_is_complete(report):
 
 def test_speed_ups_are_over_the_fastest_target_only(report):
     """The baseline is where tokens take least time, greedy and sampled; so it is for the other side."""
-    found = report["sections"]["target-only"]
+    results = report["sections"]["target-only"]
     for side, key in (("baseline", "target_only"), ("speculative", "speculative")):
         total = Counter()
-        for row in found["rows"]:
+        for row in results["rows"]:
             total[row["path"], row["threads"]] += 1 / row[key]
-        assert (found[side]["path"], found[side]["threads"]) == min(total, key=total.get)
+        assert (results[side]["path"], results[side]["threads"]) == min(total, key=total.get)
 
 
 def test_every_backend_decodes_at_the_chosen_k(report):
@@ -42,9 +42,9 @@ def test_every_backend_decodes_at_the_chosen_k(report):
     for chosen in widths["settings"]:
         tried = [row for row in widths["sweep"] if row["verifier"] == chosen["verifier"]]
         assert chosen["k"] == max(tried, key=lambda row: row["speedup"])["k"]
-        own = [row for row in widths["backends"]["rows"] if row["verifier"] == chosen["verifier"]]
-        assert {row["k"] for row in own} == {chosen["k"]}
-        assert [row["over_readable"] for row in own if row["path"] == "torch"] == [1.0]
+        matching = [row for row in widths["backends"]["rows"] if row["verifier"] == chosen["verifier"]]
+        assert {row["k"] for row in matching} == {chosen["k"]}
+        assert [row["over_readable"] for row in matching if row["path"] == "torch"] == [1.0]
 
 
 def test_drafts_and_batches_have_their_points(report):
@@ -52,8 +52,10 @@ def test_drafts_and_batches_have_their_points(report):
     drafts = report["sections"]["drafts"]
     names = [point["name"] for point in drafts["points"]]
     assert sorted(names) == ["the pair's", "the pair's, bfloat16", "the target", "untrained"]
-    own = next(point for point in drafts["points"] if point["name"] == "the target")
-    assert own["alpha"] == pytest.approx(1.0, abs=0.05) and all(point["c"] > 0 for point in drafts["points"])
+    itself = next(point for point in drafts["points"] if point["name"] == "the target")
+    assert itself["alpha"] == pytest.approx(1.0, abs=0.05) and all(
+        point["c"] > 0 for point in drafts["points"]
+    )
     assert [point["rows"] for point in report["sections"]["batch"]["points"]] == [1, 3]
 
 
@@ -78,19 +80,19 @@ def test_prompts_are_dealt_out_once(pair, plan, there, dealt):
 
 def test_predictions_are_written_before_anything_they_are_about_is_measured(pair, tiny, tmp_path):
     """When the section `widths` begins, the file beside the report holds what it should come to."""
-    seen = []
+    predictions = []
     out = tmp_path / "report.json"
 
     def look(bench):
-        left = json.loads((tmp_path / "report.json.part").read_text())
-        seen.extend(row["setting"] for row in left["sections"]["prediction"]["settings"])
-        assert "widths" not in left["sections"] and not out.exists()
+        partial_report = json.loads((tmp_path / "report.json.part").read_text())
+        predictions.extend(row["setting"] for row in partial_report["sections"]["prediction"]["settings"])
+        assert "widths" not in partial_report["sections"] and not out.exists()
         return widths(bench)
 
     more = [Section("widths", look, ("target-only",))]
     report = run_bench(pair, sections=choose(("prediction", "widths")), plan=tiny, output=out, more=more)
     rows = report["sections"]["prediction"]["compared"]["rows"]
-    assert len(rows) == 6 and {row["setting"] for row in rows} == set(seen)
+    assert len(rows) == 6 and {row["setting"] for row in rows} == set(predictions)
     assert json.loads(out.read_text()) == report and list(tmp_path.iterdir()) == [out]
 
 
@@ -126,7 +128,7 @@ def test_the_type_is_a_condition(pair, tiny):
     """A report in bfloat16 says so, and its weights are not those of float32."""
     half = load_pair(pair.folder, dtype=torch.bfloat16)
     conditions = [run_bench(of, sections=("latency",), plan=tiny)["conditions"] for of in (pair, half)]
-    assert [one["dtype"] for one in conditions] == ["float32", "bfloat16"]
+    assert [condition["dtype"] for condition in conditions] == ["float32", "bfloat16"]
     assert conditions[0]["target"] != conditions[1]["target"]
 
 

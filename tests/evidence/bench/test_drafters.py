@@ -10,7 +10,7 @@ from minispec import ModelDrafter, load_pair, record
 from minispec.core.records import Draft, Round, Verdict
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench import drafters
-from minispec.evidence.bench.drafters import benches, bytes_held, made_of, predict, seconds_of_round
+from minispec.evidence.bench.drafters import benches, bytes_held, predict, seconds_of_round, training_of
 from minispec.evidence.bench.interleaved import Run, Setting, by_position, positions_of
 from minispec.evidence.bench.section import BenchRun
 from minispec.io.trace import Statistics
@@ -52,13 +52,15 @@ def test_other_pairs_come_with_the_first_only(pair, tiny, monkeypatch):
         return called(pair, name)
 
     monkeypatch.setattr(drafters, "load_pair", load)
-    found = []
+    pair_results = []
     lack = {}
     for name in ("tiny", "stories"):
         bench = BenchRun(called(pair, name), tiny, None, results={"target-only": "own"})
-        found.append([(one.pair.name, one.results["target-only"]) for one in benches(bench, lack)])
+        pair_results.append(
+            [(pair_bench.pair.name, pair_bench.results["target-only"]) for pair_bench in benches(bench, lack)]
+        )
         assert bench.results == {"target-only": "own"}
-    assert found == [[("tiny", "own")], [("stories", "own"), ("python", {"of": "python"})]]
+    assert pair_results == [[("tiny", "own")], [("stories", "own"), ("python", {"of": "python"})]]
     assert lack == {"english": "there is no such pair"}
 
 
@@ -68,7 +70,7 @@ def test_the_target_alone_runs_beside_each_drafter(pair, tiny):
     rows = [{"path": path, "threads": threads, "target_only": rate} for path, threads, rate in rates]
     bench = BenchRun(pair, tiny, None, results={"target-only": {"rows": rows}})
     drafted = Setting(on_backend(pair, "torch"), 4, "rejection", 0.5, 1, "ngram, torch", object())
-    alone = drafters.alone_beside(bench, drafted)
+    alone = drafters.alone_on_backend(bench, drafted)
     assert (alone.k, alone.verifier, alone.temperature, alone.threads) == (0, "rejection", 0.5, 2)
     assert alone.models.backend.name == "torch" and alone.drafter is None
 
@@ -77,15 +79,15 @@ def test_a_prediction_is_what_its_parts_say(tiny, monkeypatch):
     """Rates of 40, 50 and 90 alone; 4 tokens a call; 0.1 s a round and 0.8 s for prefill, over 8 tokens."""
     counts = Statistics(40, 10, 10, 30, 30, 21, {})  # emitted 40 in 10 rounds, drafted 21
     setting = SimpleNamespace(verifier="greedy", k=6, decode=lambda *_: Run(9.9, (), counts))
-    asked = []
+    requested = []
     monkeypatch.setattr(
-        drafters, "seconds_of_round", lambda one, k, prompt, seed: (asked.append(k), (0.8, 0.1))[1]
+        drafters, "seconds_of_round", lambda pair_bench, k, prompt, seed: (requested.append(k), (0.8, 0.1))[1]
     )
     sweep = [{"verifier": "greedy", "target_only_tokens_per_second": rate} for rate in (40, 50, 90)]
     sweep.append({"verifier": "rejection", "target_only_tokens_per_second": 1})
     bench = SimpleNamespace(plan=tiny, prompts=SimpleNamespace(learning=[[1]]), seed=0)
     assert predict(bench, setting, sweep) == pytest.approx((1 / 50) / (0.8 / 8 + 0.1 / 4))
-    assert asked == [2]  # so many are drafted in a usual round, not K
+    assert requested == [2]  # so many are drafted in a usual round, not K
 
 
 @pytest.mark.parametrize("backend", ["torch", "native"])
@@ -102,7 +104,7 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
     monkeypatch.setattr(drafters, "record", lambda *a, **how: traces.append(record(*a, **how)) or traces[-1])
     rule = models.backend.verifier("rejection", DRAFTERS[name].proposes_trees)
     setting = Setting(
-        replace(drafters.judging(models, {"rejection": rule}), target=target),
+        replace(drafters.with_verifiers(models, {"rejection": rule}), target=target),
         3,
         "rejection",
         1.0,
@@ -111,7 +113,7 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
     prefill, seconds = seconds_of_round(setting, 3, [*range(10, 42)], seed=0)
     assert prefill > 0 and seconds > 0
     rounds = traces[0].rounds
-    assert len(rounds) == drafters.TIMED and all(r.accepted(0) == 0 for r in rounds)
+    assert len(rounds) == drafters.TIMED_ROUNDS and all(r.accepted(0) == 0 for r in rounds)
     assert all(r.drafted(0) >= 3 for r in rounds[:-3])
 
 
@@ -178,8 +180,8 @@ def test_what_it_took_is_read_from_the_files(pair):
     stories = load_pair("stories")
     models = stories.info["models"]
     seconds = models["draft-plain"]["seconds"] + models["draft"]["seconds"]
-    assert made_of(stories, "model") == (stories.draft.parameters_count, seconds)
-    assert made_of(stories, "exit")[0] == 16_512 and made_of(stories, "exit")[1] > 0
-    assert made_of(stories, "medusa-tree") == made_of(stories, "medusa") != (0, 0.0)
-    assert made_of(stories, "tree") == made_of(stories, "model")
-    assert made_of(stories, "ngram") == (0, 0.0) and made_of(pair, "model")[1] is None
+    assert training_of(stories, "model") == (stories.draft.parameters_count, seconds)
+    assert training_of(stories, "exit")[0] == 16_512 and training_of(stories, "exit")[1] > 0
+    assert training_of(stories, "medusa-tree") == training_of(stories, "medusa") != (0, 0.0)
+    assert training_of(stories, "tree") == training_of(stories, "model")
+    assert training_of(stories, "ngram") == (0, 0.0) and training_of(pair, "model")[1] is None

@@ -54,11 +54,11 @@ def test_the_speed_up_is_the_median_ratio():
     statistics = Statistics(20, 5, 5, 15, 20, 25, {"draft": 1.0})
     alone = [Run(seconds, ((1, 2),)) for seconds in (4.0, 1.0, 2.0)]
     drafted = [Run(1.0, ((1, 2),), statistics)] * 3
-    found = figures("p", Setting(None, 5, "greedy", 0.0, label="x"), alone, drafted)
-    assert found["speedup"] == 2.0 and found["speedup_quartiles"] == [1.5, 3.0]
-    assert found["acceptance"] == 0.75 and found["tokens_per_target_call"] == 4.0
-    assert found["accepted_over_drafted"] == 0.6 and found["mean_acceptance_length"] == 1 + 15 / 5
-    assert found["setting"] == "greedy, T = 0, K = 5, x" and found["seconds"]["draft"] == 1.0
+    row = figures("p", Setting(None, 5, "greedy", 0.0, label="x"), alone, drafted)
+    assert row["speedup"] == 2.0 and row["speedup_quartiles"] == [1.5, 3.0]
+    assert row["acceptance"] == 0.75 and row["tokens_per_target_call"] == 4.0
+    assert row["accepted_over_drafted"] == 0.6 and row["mean_acceptance_length"] == 1 + 15 / 5
+    assert row["setting"] == "greedy, T = 0, K = 5, x" and row["seconds"]["draft"] == 1.0
 
 
 def test_quartiles():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minispec.evidence.bench import machine
+from minispec.evidence.bench import machine as machine_module
 from minispec.evidence.bench.measure import cost_ratio, measure_latency, measure_memory
 from minispec.evidence.bench.measurements import (
     KINDS,
@@ -52,27 +52,30 @@ def test_memory_counts_weights_and_caches(pair):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_comes_with_the_package_and_survives_the_round_trip(tmp_path, kind):
     """Each has points of its kind, machine and date; it is written whole, and nothing else is left behind."""
-    found = saved(kind)
+    measurement = saved(kind)
     path = tmp_path / f"{kind}.json"
-    assert found.points and all(type(point) is KINDS[kind] for point in found.points)
-    assert found.date.startswith("20")
-    assert f"{found.machine['threads']} of {found.machine['cores']} cores, {found.date}" in found.where
-    save_measurement(found, path)
-    assert load_measurement(path) == found and list(tmp_path.iterdir()) == [path]
+    assert measurement.points and all(type(point) is KINDS[kind] for point in measurement.points)
+    assert measurement.date.startswith("20")
+    assert (
+        f"{measurement.machine['threads']} of {measurement.machine['cores']} cores, {measurement.date}"
+        in measurement.where
+    )
+    save_measurement(measurement, path)
+    assert load_measurement(path) == measurement and list(tmp_path.iterdir()) == [path]
 
 
 def test_zoo_becomes_rows(tmp_path):
     """A mark per check: killed, killed by an exception, missed."""
     cells = {check.name: CheckResult(False) for check in CHECKS}
-    cells["distribution"] = CheckResult(True, "why")
-    cells["distribution-gpt"] = CheckResult(True, "error", crashed=True)
+    cells["law"] = CheckResult(True, "why")
+    cells["law-gpt"] = CheckResult(True, "error", crashed=True)
     specimen = Specimen(mutant_named("ratio-inverted"), "a case", Damage(0.1, True, (1, 1), (1, 1)), cells)
     save_measurement(zoo_measurement(Zoo((specimen,), CHECKS, {}, 1.0).to_json()), tmp_path / "zoo.json")
     read = load_measurement(tmp_path / "zoo.json")
     (row,) = read.points
     assert (row.name, row.module, row.effect) == ("ratio-inverted", "verify", "biased")
     assert row.marks == "x!" + "." * (len(CHECKS) - 2)
-    assert read.conditions["checks"][0] == "distribution" and len(read.conditions["theirs"]) == 3
+    assert read.conditions["checks"][0] == "law" and len(read.conditions["theirs"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,7 @@ def test_a_system_without_proc_says_what_it_is(monkeypatch):
         raise FileNotFoundError
 
     monkeypatch.setattr("builtins.open", absent)
-    monkeypatch.setattr(machine.platform, "processor", lambda: "Apple M4")
-    assert machine.processor() == "Apple M4"
-    monkeypatch.setattr(machine.platform, "processor", lambda: "")
-    assert machine.processor() == "unknown"
+    monkeypatch.setattr(machine_module.platform, "processor", lambda: "Apple M4")
+    assert machine_module.processor() == "Apple M4"
+    monkeypatch.setattr(machine_module.platform, "processor", lambda: "")
+    assert machine_module.processor() == "unknown"

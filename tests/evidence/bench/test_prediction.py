@@ -31,13 +31,13 @@ FOUND = {  # two K and a draft were predicted, a batch was not
 
 def test_predictions_are_compared_with_measurements():
     """Relative errors over all that was predicted, on both halves of the prompts."""
-    got = compare(FOUND)
-    assert [(row["setting"], row["prompts"]) for row in got["rows"]] == [
+    compared = compare(FOUND)
+    assert [(row["setting"], row["prompts"]) for row in compared["rows"]] == [
         ("a", "choosing"), ("b", "choosing"), ("a", "reporting"), ("d", "reporting")
     ]  # fmt: skip
-    assert [row["error"] for row in got["rows"]] == pytest.approx([0.1, -0.52, 0.0, 0.0])
-    assert got["worst_error"] == pytest.approx(0.52) and got["median_error"] == pytest.approx(0.05)
-    assert got["simple_worst_error"] == pytest.approx(1.5)
+    assert [row["error"] for row in compared["rows"]] == pytest.approx([0.1, -0.52, 0.0, 0.0])
+    assert compared["worst_error"] == pytest.approx(0.52) and compared["median_error"] == pytest.approx(0.05)
+    assert compared["simple_worst_error"] == pytest.approx(1.5)
     assert compare({"widths": FOUND["widths"]}) == {}
     assert [setting for _, _, setting, *_ in measured(FOUND)][-2:] == ["d", "8 rows"]
 
@@ -52,6 +52,6 @@ def test_the_baseline_is_where_the_target_is_fastest():
     bench = BenchRun(None, None, None, results={"target-only": {"rows": rows} | places})
     costs = Costs(0.1, {1: 1.0, 4: 1.2})
     texts = [[0.8] * 20]
-    got = predict(bench, Setting(None, 3, "greedy"), costs, texts)
-    assert got["speedup"] == pytest.approx(predict_speed_up(costs, texts, 3).speed_up / 2)
-    assert got["c"] == pytest.approx(0.2) and got["setting"] == "greedy, T = 0, K = 3"
+    compared = predict(bench, Setting(None, 3, "greedy"), costs, texts)
+    assert compared["speedup"] == pytest.approx(predict_speed_up(costs, texts, 3).speed_up / 2)
+    assert compared["c"] == pytest.approx(0.2) and compared["setting"] == "greedy, T = 0, K = 3"

@@ -8,7 +8,7 @@ import torch
 from minispec.core.model import GPTConfig
 from minispec.evidence.bench import measure, real_sizes
 from minispec.evidence.bench.machine import using_threads
-from minispec.evidence.bench.real_sizes import SAME, backends, difference, predicted, random_model
+from minispec.evidence.bench.real_sizes import TOLERANCES, backends, difference, predicted, random_model
 from minispec.evidence.bench.run import run_bench
 from minispec.evidence.bench.section import QUICK, Section
 
@@ -39,7 +39,7 @@ def test_every_shape_type_and_number_of_threads_has_its_row(pair, monkeypatch):
         assert set(row["milliseconds"]) == {"1", "5", "9"} and min(row["milliseconds"].values()) > 0
         assert row["tokens_per_second"] == pytest.approx(1000 / row["milliseconds"]["1"])
         assert len(row["predicted_speedup"]) == 6
-    assert section["unavailable"] == {f"absent, {dtype}": "it is not installed" for dtype in SAME}
+    assert section["unavailable"] == {f"absent, {dtype}": "it is not installed" for dtype in TOLERANCES}
     assert section["parameters"]["tiny"] == random_model(TIED, "float32").parameters_count
 
 
@@ -54,9 +54,12 @@ def test_figures_are_medians_of_what_ran_with_so_many_threads(monkeypatch):
 
     monkeypatch.setattr(real_sizes, "interleaved_seconds", timed)
     with using_threads(2), torch.inference_mode():
-        one, two = real_sizes.measure_models({("torch", "float32"): random_model(TIED, "float32")}, 1)
-    assert one["milliseconds"] == two["milliseconds"] == pytest.approx({"1": 2, "5": 10, "9": 18})
-    assert one["quartiles"]["5"] == pytest.approx([7.5, 15]) and (one["threads"], two["threads"]) == (1, 2)
+        point, two = real_sizes.measure_models({("torch", "float32"): random_model(TIED, "float32")}, 1)
+    assert point["milliseconds"] == two["milliseconds"] == pytest.approx({"1": 2, "5": 10, "9": 18})
+    assert point["quartiles"]["5"] == pytest.approx([7.5, 15]) and (point["threads"], two["threads"]) == (
+        1,
+        2,
+    )
 
 
 def test_the_speed_up_is_predicted_at_the_best_k():
@@ -74,7 +77,7 @@ def test_the_speed_up_is_predicted_at_the_best_k():
     assert between["k"] == 4 and between["speedup"] == pytest.approx(sum(0.8**i for i in range(5)) / 1.8)
 
 
-@pytest.mark.parametrize("dtype", SAME)
+@pytest.mark.parametrize("dtype", TOLERANCES)
 def test_a_backend_with_other_weights_is_not_timed(dtype, tmp_path):
     """The readable code in bfloat16 is near enough itself."""
     model = random_model(TIED, dtype)
@@ -95,11 +98,11 @@ def test_no_part_of_a_random_model_is_idle():
     for name, weight in model.named_parameters():
         before = weight.clone()
         weight.mul_(1.5)
-        assert difference(model(ids), wanted) > 10 * SAME["float32"], name
+        assert difference(model(ids), wanted) > 10 * TOLERANCES["float32"], name
         weight.copy_(before)
     rounded = random_model(UNTIED, "bfloat16")
-    for one, half in zip(model.parameters(), rounded.parameters(), strict=True):
-        assert torch.equal(one.bfloat16(), half)
+    for point, half in zip(model.parameters(), rounded.parameters(), strict=True):
+        assert torch.equal(point.bfloat16(), half)
 
 
 def test_a_task_may_run_until_others_threads_sleep(monkeypatch):
@@ -112,8 +115,8 @@ def test_a_task_may_run_until_others_threads_sleep(monkeypatch):
         calls.append(1)
 
     monkeypatch.setattr(measure, "perf_counter", lambda: clock[0])
-    found = measure.interleaved_seconds({"a": task}, 1, settle=1.0)
-    assert found["a"] == pytest.approx([0.4]) and len(calls) == (1 + measure.WARM_UP) * (3 + 1)
+    results = measure.interleaved_seconds({"a": task}, 1, settle=1.0)
+    assert results["a"] == pytest.approx([0.4]) and len(calls) == (1 + measure.WARM_UP_PASSES) * (3 + 1)
     calls.clear()
     measure.interleaved_seconds({"a": task}, 1)
-    assert len(calls) == (1 + measure.WARM_UP) * measure.STREAK
+    assert len(calls) == (1 + measure.WARM_UP_PASSES) * measure.RUNS_PER_PASS

@@ -8,7 +8,9 @@ they run in Python; keys join the two.
 
 import ast
 import copy
+import inspect
 import math
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +23,8 @@ from minispec.evidence.checker.guard import OutOfTime
 
 CLOSE = 1e-6  # students may compute in float32
 OTHER = "It does not always give what it should. This is the smallest case found:"
-WHOLE = ("stub", "picture", "cases")  # as they stand in exercises.toml; other texts are joined to one line
+VERBATIM = ("stub", "picture", "cases", "edits")  # as in exercises.toml; other texts are joined to one line
+NO_ANSWERS: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,9 @@ def texts_in(text: str) -> dict[str, dict[str, Any]]:
     """Reads what exercises say, by key: fields of an `Exercise`, but in `wrong` messages only."""
     texts = tomllib.loads(text)
     for key, fields in texts.items():
-        fields |= {part: joined(value) for part, value in fields.items() if part not in WHOLE} | {"key": key}
+        fields |= {part: joined(value) for part, value in fields.items() if part not in VERBATIM} | {
+            "key": key
+        }
     return texts
 
 
@@ -167,10 +172,27 @@ def defined_in(stub: str) -> str:
     return next(node.name for node in ast.parse(stub).body if isinstance(node, kinds))
 
 
-def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
+def edited(definition: Any, edits: Mapping[str, str]) -> Any:
+    """Returns a function or class, defined anew with pieces of its source replaced.
+
+    Raises:
+        ValueError: if a piece does not stand in the source.
+    """
+    source = inspect.getsource(definition)
+    for old, new in edits.items():
+        if old not in source:
+            raise ValueError(f"{definition.__name__} has no {old!r} to replace")
+        source = source.replace(old, new)
+    namespace = dict(vars(sys.modules[definition.__module__]))
+    exec(source, namespace)
+    return namespace[definition.__name__]
+
+
+def exercise(key: str, wrong: Mapping[str, Any] = NO_ANSWERS, **code: Any) -> Exercise:
     """Returns an exercise: what exercises.toml says under this key, and what it runs.
 
-    `wrong` are the typical wrong answers, by the names of their messages; `code`: the other fields.
+    `wrong` are the typical wrong answers that `edits` in exercises.toml do not make of the right one, by the
+    names of their messages; `code`: the other fields.
 
     Raises:
         KeyError: if exercises.toml lacks it.
@@ -178,9 +200,11 @@ def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
         ValueError: if it has other wrong answers.
     """
     fields = dict(TEXTS[key])
-    if names := wrong.keys() ^ fields["wrong"].keys():
+    edits_by_name = fields.pop("edits", {})
+    answers = {name: edited(code["right"], edits) for name, edits in edits_by_name.items()} | dict(wrong)
+    if names := answers.keys() ^ fields["wrong"].keys():
         raise ValueError(f"exercises.toml or the code lacks wrong answers of {key!r}: {', '.join(names)}")
-    messages = {name: (fields["wrong"][name], answer) for name, answer in wrong.items()}
+    messages = {name: (message, answers[name]) for name, message in fields["wrong"].items()}
     return Exercise(**(fields | code | {"wrong": messages}))
 
 

@@ -165,7 +165,7 @@ def real(value: Any, name: str = "a number") -> float:
         raise Malformed(f"{name} is wanted, and it returned {described(value)}") from None
 
 
-def whole(value: Any, name: str = "a whole number") -> int:
+def whole_number(value: Any, name: str = "a whole number") -> int:
     """Reads an integer, out of whatever holds one."""
     number = real(value, name)
     if not number.is_integer():
@@ -180,7 +180,7 @@ def ids(value: Any, name: str = "a list of token ids", count: int | None = None)
     if not isinstance(value, list | tuple):
         raise Malformed(f"{name} is wanted, and it returned {described(value)}")
     try:
-        integers = tuple(whole(item) for item in value)
+        integers = tuple(whole_number(item) for item in value)
     except Malformed:
         raise Malformed(f"{name} is wanted, and something in it is no whole number: {value!s:.80}") from None
     if count not in (None, len(integers)):

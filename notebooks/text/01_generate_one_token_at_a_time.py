@@ -82,22 +82,22 @@ def continue_greedily(model, prompt, n):
 check("continue-greedily", continue_greedily)
 
 # %% [markdown]
-# ## One forward pass, one token
+# ## One forward, one token
 #
 # Here is the loop in two functions. A run of the model through all of its layers is called a
-# *forward pass*. One pass answers for every position of the text. The loop needs only the last
-# answer.
+# *forward* (also: forward pass). It answers for every position of the text. The loop needs only
+# the last answer.
 
 
 # %% tags=["written", "nbval-check-output"]
 def most_probable(model, text):
     """Returns, for each position of the text, the token that the model finds most probable next."""
     with torch.inference_mode():
-        return model(torch.tensor([text]))[0].argmax(-1).tolist()  # one pass, len(text) answers
+        return model(torch.tensor([text]))[0].argmax(-1).tolist()  # one forward, len(text) answers
 
 
 def continue_alone(model, prompt, n):
-    """Returns n more tokens: one pass for each."""
+    """Returns n more tokens: one forward for each."""
     text = list(prompt)
     for _ in range(n):
         text.append(most_probable(model, text)[-1])
@@ -115,11 +115,11 @@ print(pair.tokenizer.decode(alone))
 # %%
 settings = dict(max_new_tokens=40, warp=minispec.Warp(temperature=0), rng=minispec.SeededRng(0))
 reference = [step[0] for step in minispec.generate(target, [prompt], **settings)]
-print(f"{len(reference)} tokens, {len(alone)} passes, the same text: {alone == reference}")
+print(f"{len(reference)} tokens, {len(alone)} forwards, the same text: {alone == reference}")
 assert alone == continue_alone(target, prompt, 40) == reference
 
 # %% [markdown]
-# Each pass needs the token of the one before. So no two of them can run at the same time, on
+# Each forward needs the token of the one before. So no two of them can run at the same time, on
 # whatever machine. Is the machine at least busy while it runs one?
 
 # %% tags=["predict"]
@@ -128,18 +128,21 @@ predict("what-limits", guess=None)
 # %% [markdown]
 # To make one token, every weight is used once: one multiplication, one addition. And to be used, it
 # has to come from memory. A chip does both at the same time: while it computes with some weights,
-# it fetches the next. So a pass takes about as long as the *longer* of the two bars, not their sum.
+# it fetches the next. So a forward takes about as long as the *longer* of the two bars, not their
+# sum.
 
 # %% tags=["claim-B2"]
 from minispec.evidence.theory.formulas import Hardware, forward_cost
 from minispec.show.plots.speed import bytes_against_arithmetic
 
 chip = Hardware("a chip with 1 TB/s and 100 Tflop/s", bandwidth=1e12, arithmetic=100e12)
-one, five, hundred = (forward_cost(7e9, 2, chip, tokens) for tokens in (1, 5, 100))
-print(f"reading {1e3 * one.moving:.0f} ms, computing {1e3 * one.computing:.2f} ms a position;")
-print(f"equal at {one.moving / one.computing:.0f} positions")
-assert one.moving == five.moving and round(five.computing / one.computing) == 5
-bytes_against_arithmetic([one, five, hundred], chip, "a model of 7 billion weights")
+cost_1, cost_5, cost_100 = (forward_cost(7e9, 2, chip, tokens) for tokens in (1, 5, 100))
+print(
+    f"reading {1e3 * cost_1.moving:.0f} ms, computing {1e3 * cost_1.computing:.2f} ms a position;"
+)
+print(f"equal at {cost_1.moving / cost_1.computing:.0f} positions")
+assert cost_1.moving == cost_5.moving and round(cost_5.computing / cost_1.computing) == 5
+bytes_against_arithmetic([cost_1, cost_5, cost_100], chip, "a model of 7 billion weights")
 
 # %% [markdown]
 # Weights that have been read can serve any number of positions, so the bar for reading does not
@@ -179,42 +182,43 @@ latency(times, at=5, guess=five_guess.value)
 t = {time.width: time.seconds for time in times}
 ratio = t[5] / t[1]
 print(f"5 positions: {ratio:.1f} times as long as 1. 100 positions: {t[100] / t[1]:.1f} times.")
-print("Cheaper than five passes." if ratio < 5 else "Is the machine busy? Run it again.")
+print("Cheaper than five forwards." if ratio < 5 else "Is the machine busy? Run it again.")
 five_guess.against(ratio)
 
 # %% [markdown]
 # Reading the weights takes the same time for one position and for five, and for a few positions it
-# is most of the pass. A processor computes more slowly than the chip above, so the time grows from
-# fewer positions on.
+# is most of the forward. A processor computes more slowly than the chip above, so the time grows
+# from fewer positions on.
 #
 # ## Speculative execution
 #
 # When a program comes to an `if`, a processor does not wait until the condition is known. It
 # guesses and works ahead. If the guess was right, time is saved; if not, the work is wasted.
 #
-# Here the draft model guesses k tokens. Then one pass of the target reads the text and all guesses.
-# For each guess, the pass gives the token that the target would have emitted there. This is the
-# whole method:
+# Here the draft model guesses k tokens. Then one forward of the target reads the text and all
+# guesses. For each guess, the forward gives the token that the target would have emitted there.
+# This is the whole method:
 
 
 # %% tags=["written", "nbval-check-output"]
 def speculate_greedily(target, draft, prompt, n, k):
-    """Returns the n tokens that the target would emit alone, and how many passes it took."""
+    """Returns the n tokens that the target would emit alone, and how many forwards it took."""
     text = list(prompt)
-    passes = 0
+    target_calls = 0
     while len(text) < len(prompt) + n:
-        guesses = continue_alone(draft, text, k)  # k passes of the small model
-        best = most_probable(target, text + guesses)[-k - 1 :]  # one pass of the large one
+        guesses = continue_alone(draft, text, k)  # k forwards of the small model
+        best = most_probable(target, text + guesses)[-k - 1 :]  # one forward of the large one
         kept = 0
         while kept < k and guesses[kept] == best[kept]:
             kept += 1
         text += [*guesses[:kept], best[kept]]  # after what is kept, the target's own token
-        passes += 1
-    return text[len(prompt) :][:n], passes
+        target_calls += 1
+    return text[len(prompt) :][:n], target_calls
 
 
-tokens, passes = speculate_greedily(target, draft, prompt, n=40, k=5)
-print(f"{len(tokens)} tokens, {passes} passes of the target; the same text: {tokens == alone}")
+tokens, target_calls = speculate_greedily(target, draft, prompt, n=40, k=5)
+print(f"{len(tokens)} tokens, {target_calls} forwards of the target;", end=" ")
+print("the same text:", tokens == alone)
 
 # %% [markdown]
 # Why k + 1 answers? The answer after the last token of the text judges the first guess. The answer
@@ -223,23 +227,23 @@ print(f"{len(tokens)} tokens, {passes} passes of the target; the same text: {tok
 #
 # The text is the target's own, token for token. Each token was either the target's answer, or a
 # guess that equals it. The package's loop does the same, and does not read the text again in every
-# pass. Notebook 5 explains how.
+# forward. Notebook 5 explains how.
 
 # %% tags=["claim-A6", "claim-A7", "claim-B3", "misleads-single-pass"]
 drafter = minispec.ModelDrafter(draft)
 rule = minispec.verify_greedy
 run = minispec.record(target, drafter, [prompt], k=5, verifier=rule, **settings)
 counts = run.statistics()
-print(f"{counts.emitted} tokens, {counts.target_calls} passes of the target, as ours: {passes}")
-print(f"{counts.tokens_per_target_call:.2f} tokens a pass, {counts.drafted} guesses", end=" ")
+print(f"{counts.emitted} tokens, {counts.target_calls} forwards, as above: {target_calls}")
+print(f"{counts.tokens_per_target_call:.2f} tokens a forward, {counts.drafted} guesses", end=" ")
 print("(near the limit a round guesses fewer)")
-assert (run.tokens(), counts.target_calls) == (tokens, passes) and tokens == alone
+assert (run.tokens(), counts.target_calls) == (tokens, target_calls) and tokens == alone
 
 # %% [markdown]
 # ### Try it: change a value and run the cell again
 #
-# Another k, such as 1 or 15, or another beginning. Look at the number of passes. Does k change the
-# text?
+# Another k, such as 1 or 15, or another beginning. Look at the number of forwards. Does k change
+# the text?
 
 # %% tags=["try-it"]
 k = 5
@@ -247,12 +251,12 @@ beginning = "Once there were two friends. Rue the cat had a kite."
 start = pair.tokenizer.encode(beginning)
 emitted, needed = speculate_greedily(target, draft, start, n=30, k=k)
 print(beginning + pair.tokenizer.decode(emitted))
-print(f"{len(emitted)} tokens, {needed} passes of the target")
+print(f"{len(emitted)} tokens, {needed} forwards of the target")
 
 # %% [markdown]
 # The draft model runs token by token, and meanwhile the target waits. Then the target has its one
-# pass. Here are the first rounds over time, if a step of the draft takes a tenth of a pass. Under
-# each pass stand the five guesses that it judges, and what it adds.
+# forward. Here are the first rounds over time, if a step of the draft takes a tenth of a forward.
+# Under each forward stand the five guesses that it judges, and what it adds.
 
 # %% tags=["claim-E1"]
 from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline
@@ -274,17 +278,17 @@ assert counts.accepted > counts.tested / 2  # most tokens are easy, even for a s
 coloured_text(run, recording.words)
 
 # %%
-share = f"{counts.tokens_per_target_call:.2f} tokens for each pass of the target"
+share = f"{counts.tokens_per_target_call:.2f} tokens for each forward of the target"
 wrote(most_probable, continue_alone, speculate_greedily, measured=f"{share}, and the same text.")
 
 # %% [markdown]
 # ## Recap
 #
-# - A model emits one token per pass, and each pass needs the token of the one before.
-# - Every pass reads all weights. For one token, a large model waits for memory most of the time.
-# - So a few more positions in the same pass cost little. Those positions can hold guesses.
+# - A model emits one token per forward, and each forward needs the token of the one before.
+# - Every forward reads all weights. For one token, a large model waits for memory most of the time.
+# - So a few more positions in the same forward cost little. Those positions can hold guesses.
 # - Speculative decoding does this: a small model guesses ahead, the large one checks all guesses in
-#   one pass, and the text is the one that the large model decodes alone.
+#   one forward, and the text is the one that the large model decodes alone.
 #
-# Next, notebook 2: what a pass leaves in a cache, so that the next one need not read the text
+# Next, notebook 2: what a forward leaves in a cache, so that the next one need not read the text
 # again. (On the short way, notebook 5: it explains the same in ten lines.)

@@ -70,9 +70,9 @@ for token, probs in zip(likely, following, strict=True):
 assert not torch.allclose(following[0], following[1], atol=0.1)
 
 # %% [markdown]
-# (*Parallel drafters* do guess all K tokens in one pass: models trained for it, such as PARD and
-# DFlash, or extra heads on the target, as in Medusa. Then a draft costs one pass and not K steps.
-# Notebook 11 names them.)
+# (*Parallel drafters* do guess all K tokens in one forward: models trained for it, such as PARD and
+# DFlash, or extra heads on the target, as in Medusa. Then a draft costs one forward and not K
+# steps. Notebook 11 names them.)
 #
 # ## Write it
 #
@@ -128,10 +128,11 @@ tokens, dists = draft(draft_model, cache, prompt[-1], 4, warp, minispec.SeededRn
 drafter = minispec.ModelDrafter(draft_model)
 drafter.start([prompt], target.hidden(torch.tensor([prompt[:-1]])))
 round_rng = RoundRng(minispec.SeededRng(3), RoundPlan.unlimited(rows=1, device=target.device))
-theirs = drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=round_rng)
+package_draft = drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=round_rng)
 print("drafted:", *(repr(words[token]) for token in tokens))
 print("tokens in the two caches:", *cache.row_lengths, *drafter.cache_lengths)
-assert tokens == theirs.tokens[0].tolist() and torch.equal(torch.stack(dists), theirs.probs[0])
+same_q = torch.equal(torch.stack(dists), package_draft.probs[0])
+assert tokens == package_draft.tokens[0].tolist() and same_q
 
 # %% tags=["hide-input", "claim-A2"]
 calls = []
@@ -207,21 +208,21 @@ assert alpha[1] == max(alpha.values())
 #
 # ## How many?
 #
-# The longer the draft, the fewer passes of the target, and the more guesses are wasted. Another
+# The longer the draft, the fewer forwards of the target, and the more guesses are wasted. Another
 # story of the pair shows it.
 
 # %% tags=["claim-C2", "claim-C5", "claim-E3"]
 settings = dict(max_new_tokens=64, rng=rng, **greedy)
-passes = []
+target_calls = []
 wasted = []
 story = pair.info["prompts"][0]
 for k in (1, 2, 4, 8, 16):
     run = minispec.record(target, minispec.ModelDrafter(draft_model), [story], k=k, **settings)
     counts = run.statistics()
-    passes.append(counts.target_calls)
+    target_calls.append(counts.target_calls)
     wasted.append(counts.drafted - counts.accepted)
-    print(f"K = {k:2}: {passes[-1]:2} passes of the target, {wasted[-1]:3} wasted guesses")
-assert passes[-1] < passes[0] and wasted[-1] > wasted[0]
+    print(f"K = {k:2}: {target_calls[-1]:2} forwards of the target, {wasted[-1]:3} wasted guesses")
+assert target_calls[-1] < target_calls[0] and wasted[-1] > wasted[0]
 
 # %% [markdown]
 # Do wasted guesses matter? It is often said that drafting takes negligible time. Measure it.
@@ -234,9 +235,9 @@ print(f"drafting {1e3 * seconds['draft']:.1f} ms, verifying {1e3 * seconds['veri
 print(f"the draft takes {share:.0%} of both")
 
 # %% [markdown]
-# A tenth would be too much to ignore. K steps of the draft come before each pass of the target, and
-# no two of them run at once. Call c the time of a draft step, counted in steps of the target. Then
-# each round pays K · c on top of its pass. Notebook 10 looks for the best K.
+# A tenth would be too much to ignore. K steps of the draft come before each forward of the target,
+# and no two of them run at once. Call c the time of a draft step, counted in steps of the target.
+# Then each round pays K · c on top of its forward. Notebook 10 looks for the best K.
 #
 # ## Why q is remembered
 
@@ -311,7 +312,8 @@ texts = {}
 for name, model in (("trained", draft_model), ("untrained", untrained)):
     run = minispec.record(target, minispec.ModelDrafter(model), [prompt], **settings)
     texts[name], counts = run.tokens(), run.statistics()
-    print(f"{name:9} {counts.target_calls:2} passes, {counts.accepted} of {counts.tested} accepted")
+    accepted = f"{counts.accepted} of {counts.tested} accepted"
+    print(f"{name:9} {counts.target_calls:2} forwards, {accepted}")
 print("\nboth:", pair.tokenizer.decode(texts["untrained"]))
 assert texts["trained"] == texts["untrained"]
 
@@ -365,4 +367,4 @@ wrote(draft, first_token_by_hand, measured=measured)
 #   With any other q the text has the wrong distribution, and nothing warns you.
 # - A bad draft does not spoil the text. It only wastes time.
 #
-# Next, notebook 5: the target looks at all guesses in one pass.
+# Next, notebook 5: the target looks at all guesses in one forward.

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 5. Verify greedily
 #
-# **You'll do**: check a draft in one pass of the target, change one of its tokens and see which
+# **You'll do**: check a draft in one forward of the target, change one of its tokens and see which
 # answers that changes, and write the greedy rule.
 #
-# **You'll learn**: what a cache holds and which token is pending, why one pass is enough, which
+# **You'll learn**: what a cache holds and which token is pending, why one forward is enough, which
 # answer judges which token, and where the correction and the bonus come from.
 #
 # **You'll need**: notebook 1. (If you have read 2 and 4, skip the first section.)
@@ -30,9 +30,9 @@ print(f"{pair.walkthrough}\n\nThe draft goes on: {''.join(words[token] for token
 # %% [markdown]
 # ## The cache, and the pending token
 #
-# In notebook 1 every pass read the whole text again. That is not needed. For each position a model
-# computes *keys* and *values*, which later positions look at. A position never looks ahead, so its
-# keys and values never change. They are kept: that is the *KV cache*.
+# In notebook 1 every forward read the whole text again. That is not needed. For each position a
+# model computes *keys* and *values*, which later positions look at. A position never looks ahead,
+# so its keys and values never change. They are kept: that is the *KV cache*.
 #
 # *Prefill* reads all of the prompt but its last token. That token is *pending*: it is in the text,
 # and no model has read it yet. A step reads the pending token and chooses the next one, which is
@@ -69,7 +69,7 @@ cache_grid(recording.trace, words, 0, ["before"])
 # One more operation: `cache.truncate([n])` keeps the first n positions and forgets the rest. It
 # only sets a length.
 #
-# ## Six steps, or one pass
+# ## Six steps, or one forward
 #
 # The story has two friends, and the draft model has guessed five tokens. Which of them would the
 # target have emitted too? Temperature is 0: the target always emits its most probable token.
@@ -154,9 +154,9 @@ for name, shift in (("the row before the guess", 0), ("the row of the guess itse
     kept = 0
     while kept < 2 and guesses[kept] == rows[kept + shift]:
         kept += 1
-    made = [*guesses[:kept], rows[kept + shift]]
-    print(f"judged by {name:27}: a {' '.join(made)}")
-assert made == ["c"]
+    emitted = [*guesses[:kept], rows[kept + shift]]
+    print(f"judged by {name:27}: a {' '.join(emitted)}")
+assert emitted == ["c"]
 
 # %% [markdown]
 # One row off, right guesses are rejected. Worse, the text is wrong: this target never emits c after
@@ -245,7 +245,7 @@ assert emitted == package == list(rounds[0].emitted[0])
 verification_strip(rounds[0], words)
 
 # %% [markdown]
-# The pass that rejected the guess has also computed the correction.
+# The forward that rejected the guess has also computed the correction.
 #
 # What about the guesses after the rejected one? Their rows have read the rejected token: they
 # belong to a text that does not exist. So they are dropped, even if one happens to be what comes
@@ -279,13 +279,13 @@ predict("tokens-of-a-round", guess=None)
 #
 # Each round emits what it accepts, plus one: 25 + 10 tokens. That one need not be a correction.
 # Here is a later round of the recorded run: all five guesses are kept, and the last row adds a
-# sixth token. It too comes out of the same pass. With K = 5 a round emits 6 tokens at best, 1 at
+# sixth token. It too comes out of the same forward. With K = 5 a round emits 6 tokens at best, 1 at
 # worst.
 
 # %% tags=["claim-B3", "misleads-second-pass"]
 full = next(r for r in rounds if r.kind(0) == "bonus")
-ours = accept_greedy(full.draft.tokens[0].tolist(), None, full.target_logits[0], rng)
-assert ours == list(full.emitted[0]) and len(ours) == full.drafted(0) + 1
+emitted = accept_greedy(full.draft.tokens[0].tolist(), None, full.target_logits[0], rng)
+assert emitted == list(full.emitted[0]) and len(emitted) == full.drafted(0) + 1
 verification_strip(full, words)
 
 # %% [markdown]
@@ -295,8 +295,8 @@ verification_strip(full, words)
 # target accept in one call?
 
 # %% tags=["try-it"]
-mine = " sat on the mat. Pip the cow"
-guesses = pair.tokenizer.encode(mine)
+continuation = " sat on the mat. Pip the cow"
+guesses = pair.tokenizer.encode(continuation)
 with torch.inference_mode():
     answers = target(torch.tensor([[*prompt, *guesses]]))[0, -len(guesses) - 1 :]
 emitted = accept_greedy(guesses, None, answers, None)
@@ -320,15 +320,15 @@ with torch.inference_mode():
         kept = next((i for i in range(5) if guesses[i] != answers[i]), 5)
         text += guesses[:kept] or answers[:1]  # no correction, no bonus
         calls += 1 if kept else 2
-made = len(text) - len(story)
-print(f"{made} tokens in {calls} target calls: {made / calls:.2f} a call")
+new_tokens = len(text) - len(story)
+print(f"{new_tokens} tokens in {calls} target calls: {new_tokens / calls:.2f} a call")
 
 # %% [markdown]
 # As many tokens with correction and bonus:
 
 # %%
 drafter = minispec.ModelDrafter(draft)
-loop = dict(k=5, verifier=minispec.verify_greedy, max_new_tokens=made, **settings)
+loop = dict(k=5, verifier=minispec.verify_greedy, max_new_tokens=new_tokens, **settings)
 counts = minispec.record(target, drafter, [story], **loop).statistics()
 print(f"{counts.emitted} tokens in {counts.target_calls} target calls", end=": ")
 print(f"{counts.tokens_per_target_call:.2f} a call")
@@ -340,8 +340,8 @@ assert counts.target_calls < calls
 # Every token that comes out is the target's own choice, after a text of its own choices. So the
 # whole text is what the target alone would have emitted. The draft model only decides how fast.
 #
-# That holds in exact arithmetic. Floating point adds in another order in a pass over six tokens
-# than in a pass over one, so a near tie could go the other way.
+# That holds in exact arithmetic. Floating point adds in another order in a forward over six tokens
+# than in a forward over one, so a near tie could go the other way.
 
 # %% tags=["claim-A7", "claim-A6", "claim-C3"]
 settings = dict(max_new_tokens=100, warp=greedy, rng=rng, eos=pair.tokenizer.end_of_text)
@@ -382,9 +382,9 @@ wrote(accept_greedy, measured=f"{calls:.2f} tokens for each call of the target, 
 # ## Recap
 #
 # - A cache keeps what was computed. The last token of the text is pending: in no cache yet, and
-#   read first in the next pass.
-# - One target pass over the pending token and K guesses gives K + 1 distributions. The mask makes
-#   each the same as in a step of its own.
+#   read first in the next forward.
+# - One target forward over the pending token and K guesses gives K + 1 distributions. The mask
+#   makes each the same as in a step of its own.
 # - The row of a token judges the token after it: the pending token's row judges the first guess,
 #   the last row gives the bonus.
 # - Keep guesses from left to right while they are the target's own choice. At the first difference

@@ -46,7 +46,7 @@ print("target: a 3/6, b 2/6, c 1/6\ndraft:  a 1/6, b 1/6, c 4/6")
 # Otherwise emit the target's most probable token.
 
 # %% tags=["predict"]
-top_match = predict("law-of-top-match", guess=None)
+top_match = predict("distribution-of-top-match", guess=None)
 top_match
 
 # %% [markdown]
@@ -75,7 +75,7 @@ rule_distribution(exact_1, p, "abc", q=q, name="Rule 1", guess=top_match.distrib
 # draft. Otherwise emit the target's.
 
 # %% tags=["predict"]
-fresh_draw = predict("law-of-fresh-draw", guess=None)
+fresh_draw = predict("distribution-of-fresh-draw", guess=None)
 fresh_draw
 
 
@@ -155,7 +155,7 @@ check("residual", residual)
 # **Rule 4**: keep x with probability min(1, p/q). After a rejection draw from the residual.
 
 # %% tags=["predict"]
-rejection = predict("law-of-rejection", guess=None)
+rejection = predict("distribution-of-rejection", guess=None)
 rejection
 
 
@@ -214,10 +214,10 @@ shipped = (minispec.verify_greedy, minispec.verify_coupled)
 shipped += (rule_with("correction-from-p"), minispec.verify_rejection)
 same = []
 worked_out = (exact_1, exact_2, exact_3, exact_4)
-for number, (rule, ours) in enumerate(zip(shipped, worked_out, strict=True), 1):
+for number, (rule, by_hand) in enumerate(zip(shipped, worked_out, strict=True), 1):
     exact = first_token(rule, p, q)  # the package's rule, on every branch: nothing is sampled
     print(f"rule {number}: keeps {exact.acceptance:.2f}, gives {parts(exact.distribution, 12)}")
-    pairs = zip(exact.kept + exact.said, [*ours.kept, *ours.said], strict=True)
+    pairs = zip(exact.kept + exact.said, [*by_hand.kept, *by_hand.said], strict=True)
     same += [abs(a - b) < 1e-12 for a, b in pairs]
 assert all(same)
 
@@ -275,15 +275,15 @@ rule_distribution(my_rule, my_p, "abc", q=my_q, name="Rule 4")
 
 # %% tags=["claim-D1"]
 always_c = [0.0, 0.0, 1.0]
-made = {}
+by_q = {}  # the distribution that comes out, with this q
 for name, used in (("(0, 0, 1)", always_c), ("(1, 1, 4)/6", q)):
     stays = min(1, p[2] / used[2])
     excess = [max(0, a - b) for a, b in zip(p, used, strict=True)]
     a, b, c = ((1 - stays) * mass / sum(excess) for mass in excess)
-    made[name] = [a, b, c + stays]
-    print(f"q = {name:11}: keeps {stays:.3f}, and gives {parts(made[name], 12)}")
+    by_q[name] = [a, b, c + stays]
+    print(f"q = {name:11}: keeps {stays:.3f}, and gives {parts(by_q[name], 12)}")
 wrong = first_token(minispec.verify_rejection, p, q, drawn_from=always_c)
-assert max(abs(a - b) for a, b in zip(wrong.distribution, made["(1, 1, 4)/6"], strict=True)) < 1e-12
+assert max(abs(a - b) for a, b in zip(wrong.distribution, by_q["(1, 1, 4)/6"], strict=True)) < 1e-12
 rule_distribution(wrong, p, "abc", q=always_c, name="With the wrong q, rule 4")
 
 # %% [markdown]
@@ -304,7 +304,7 @@ goal("accept-one-row")
 
 # %% tags=["exercise"]
 def accept_one_row(tokens, dists, target_dists, rng):
-    """Returns the ids that a round gains: those accepted, then the correction or the bonus.
+    """Returns the ids that a round emits: those accepted, then the correction or the bonus.
 
     tokens: K drafted ids; dists: K distributions q, [V] each; tokens[i] was drawn from dists[i].
     target_dists: K + 1 distributions p, [V] each; the last one is for the token after all K.
@@ -360,8 +360,8 @@ verification_strip(r, run.words, drawn=[draw.number if draw else None for draw i
 # Each token has exactly the target's distribution, given the tokens before it. So the whole text
 # has. Notebook 9 enumerates that.
 #
-# A bad draft, even a random one, does not change that. It only costs time: K draft steps and a pass
-# for one token, if its first guess is rejected.
+# A bad draft, even a random one, does not change that. It only costs time: K draft steps and a
+# forward for one token, if its first guess is rejected.
 #
 # The distribution is the same, the text need not be. Guesses and tests use random numbers too, so a
 # seed gives another text than the target's own. That is no bug. (The same seed, rule and K give the

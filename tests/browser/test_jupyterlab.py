@@ -42,7 +42,7 @@ LOOP = """def my_loop(parts, prompt, k, n):
 
 check("write-the-loop", my_loop)"""
 POSITIONS = 'predict("positions-without-cache"'
-TOP_MATCH = 'predict("law-of-top-match"'
+TOP_MATCH = 'predict("distribution-of-top-match"'
 
 # For each notebook: a text of a cell, what is written into it and run (None: nothing), what it then shows.
 STEPS = {

@@ -109,7 +109,7 @@ def test_a_distribution_is_guessed_part_by_part(question):
         *(("bad-draft", guess, 'one of "a", "b", "c"') for guess in ("z", "", 7, True, ["a"], object, b"a")),
         *(("draft-forwards", guess, "a number (") for guess in ("z", True, float("nan"), ["a"], object)),
         *(
-            ("law-of-fresh-draw", guess, "3 numbers that sum to 12 (twelfths)")
+            ("distribution-of-fresh-draw", guess, "3 numbers that sum to 12 (twelfths)")
             for guess in ((6, 6), (6, 4, 3), (14, -2, 0), ("a", 6, 6), 12, "abc")
         ),
     ],
@@ -184,9 +184,9 @@ def test_a_wrong_prediction_is_compared_and_not_scolded():
     """The card has what was predicted, what is so, and how far one is from the other; then what it shows."""
     choice = predict("bad-draft", guess="a")
     assert "You predicted a: it gets worse" in str(choice) and "It is c: nothing" in str(choice)
-    parts = predict("law-of-fresh-draw", guess=(5, 4, 3))
+    parts = predict("distribution-of-fresh-draw", guess=(5, 4, 3))
     assert "It is (6, 4, 2) twelfths: 1 of the 3 numbers is right." in str(parts)
-    assert "none of the 3 numbers are right" in str(predict("law-of-fresh-draw", guess=(4, 3, 5)))
+    assert "none of the 3 numbers are right" in str(predict("distribution-of-fresh-draw", guess=(4, 3, 5)))
     number = str(predict("positions-without-cache", guess=195))
     assert "It is 390 positions: your number is less, by a factor of 2." in number
     assert "your number is less." in str(predict("positions-without-cache", guess=0))

@@ -82,4 +82,4 @@ def test_the_file_has_them_in_the_order_of_the_notebooks():
     """So has it their wrong answers, and it counts the bugs that a test has to find as the code does."""
     assert list(TEXTS) == [exercise.key for exercise in EXERCISES] and len(CODE) == len(TEXTS)
     assert all(list(exercise.wrong) == list(TEXTS[exercise.key]["wrong"]) for exercise in EXERCISES)
-    assert f" {ENOUGH} of the {len(BUGS)} bugs" in TEXTS["write-a-test"]["goal"]
+    assert f" {BUGS_WANTED} of the {len(BUGS)} bugs" in TEXTS["write-a-test"]["goal"]

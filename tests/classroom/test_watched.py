@@ -7,7 +7,7 @@ from minispec.classroom import check
 from minispec.classroom.exercises.rejection import accept_one_row
 from minispec.classroom.exercises.sampled_loop import SAMPLED_LOOP, my_sampled_loop, probabilities
 from minispec.classroom.running import Malformed
-from minispec.classroom.trials import looped_with_caches
+from minispec.classroom.trials import enumerate_loop
 from minispec.classroom.watched import WatchedModel
 from minispec.evidence.proof.models import table_pair
 
@@ -25,7 +25,7 @@ def faults_of(name, k=1):
 
 def faults(answer, k=1):
     """Returns what is found in the caches of a loop, 4 tokens after a prompt of two."""
-    return looped_with_caches(answer, "two tokens", [0, 1], k, 4)[2]
+    return enumerate_loop(answer, "two tokens", [0, 1], k, 4)[2]
 
 
 def test_the_log_follows_a_cut():

@@ -3,7 +3,7 @@
 from typing import Any
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.running import called, ids, whole_number
+from minispec.classroom.running import call_answer, read_ids, read_integer
 from minispec.core.model import GPTConfig
 
 
@@ -12,7 +12,7 @@ def cache_bytes(config: GPTConfig, tokens: int, bytes_per_number: int) -> int:
     return 2 * config.layers * config.kv_heads * config.head_dim * tokens * bytes_per_number
 
 
-def config(layers: int, heads: int, kv_heads: int, head_dim: int) -> GPTConfig:
+def small_config(layers: int, heads: int, kv_heads: int, head_dim: int) -> GPTConfig:
     """Returns the sizes of a model."""
     return GPTConfig(16, layers, heads * head_dim, heads, kv_heads, 8, 64)
 
@@ -20,8 +20,8 @@ def config(layers: int, heads: int, kv_heads: int, head_dim: int) -> GPTConfig:
 BYTES = exercise(
     "cache-bytes",
     right=cache_bytes,
-    run=lambda answer, *case: called(answer, config(*case[:4]), *case[4:]),
-    read=whole_number,
+    run=lambda answer, *case: call_answer(answer, small_config(*case[:4]), *case[4:]),
+    read=read_integer,
 )
 
 
@@ -30,7 +30,7 @@ def positions_computed(prompt: int, new: int, cached: bool) -> int:
     return prompt - 1 + new if cached else sum(prompt + i for i in range(new))
 
 
-POSITIONS = exercise("positions-computed", right=positions_computed, read=whole_number)
+POSITIONS = exercise("positions-computed", right=positions_computed, read=read_integer)
 
 LENGTH_NAMES = ("target_verified", "draft_drafted", "after", "catch_up")
 
@@ -40,14 +40,14 @@ def cache_lengths(cached: int, k: int, accepted: int) -> tuple[int, int, int, in
     return cached + k + 1, cached + k, cached + accepted + 1, int(accepted == k)
 
 
-def four_lengths(value: Any) -> tuple[int, ...]:
+def read_lengths(value: Any) -> tuple[int, ...]:
     """Reads four whole numbers, in order or by name."""
     if isinstance(value, dict) and value.keys() == set(LENGTH_NAMES):
         value = [value[name] for name in LENGTH_NAMES]
-    return ids(value, f"four whole numbers ({', '.join(LENGTH_NAMES)})", count=4)
+    return read_ids(value, f"four whole numbers ({', '.join(LENGTH_NAMES)})", count=4)
 
 
-LENGTHS = exercise("cache-lengths", right=cache_lengths, read=four_lengths)
+LENGTHS = exercise("cache-lengths", right=cache_lengths, read=read_lengths)
 
 
 def speedup(alpha: float, c: float, k: int) -> float:
@@ -60,7 +60,7 @@ def best_k(alpha: float, c: float, most: int) -> int:
     return max(range(most + 1), key=lambda k: (speedup(alpha, c, k), -k))
 
 
-CHOOSE_K = exercise("choose-k", right=best_k, read=whole_number)
+CHOOSE_K = exercise("choose-k", right=best_k, read=read_integer)
 
 
 def refill(done: list[bool], queue: list[int], space: list[int]) -> Any:
@@ -71,14 +71,14 @@ def refill(done: list[bool], queue: list[int], space: list[int]) -> Any:
     return placed, [name for name in fitting if name not in dict(placed).values()]
 
 
-def placed_and_waiting(value: Any) -> Any:
+def read_placed(value: Any) -> Any:
     """Reads pairs of a row and a name, and a list of names."""
     placed, waiting = value
-    pairs = tuple(ids(pair, "placed: a list of pairs (row, name)", count=2) for pair in placed)
-    return pairs, ids(waiting, "left: a list of names")
+    pairs = tuple(read_ids(pair, "placed: a list of pairs (row, name)", count=2) for pair in placed)
+    return pairs, read_ids(waiting, "left: a list of names")
 
 
-REFILL = exercise("refill-rows", right=refill, read=placed_and_waiting)
+REFILL = exercise("refill-rows", right=refill, read=read_placed)
 
 
 def slots(live: list[bool], lengths: list[int]) -> tuple[int, int, int]:
@@ -92,5 +92,5 @@ def slots(live: list[bool], lengths: list[int]) -> tuple[int, int, int]:
 BLOCK = exercise(
     "block-slots",
     right=slots,
-    read=lambda value: ids(value, "three whole numbers, (useful, padding, idle),", count=3),
+    read=lambda value: read_ids(value, "three whole numbers, (useful, padding, idle),", count=3),
 )

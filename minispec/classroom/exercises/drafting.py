@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.running import Malformed, ids, whole_number
-from minispec.classroom.trials import proposed, sampled
+from minispec.classroom.running import Malformed, read_ids, read_integer
+from minispec.classroom.trials import enumerate_texts, run_proposals
 from minispec.core.records import Draft, Round
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp, one_hot
@@ -57,7 +57,9 @@ def show_proposals(value: Any) -> str:
 LOOK_UP = exercise(
     "look-up-drafter",
     right=LookUpDrafter,
-    run=lambda answer, kind, *case: (proposed if kind == "proposals" else sampled)(answer, *case),
+    run=lambda answer, kind, *case: (run_proposals if kind == "proposals" else enumerate_texts)(
+        answer, *case
+    ),
     show=show_proposals,
 )
 
@@ -74,7 +76,7 @@ def longest_match(text: list[int], most: int) -> tuple[int, int]:
 MATCH = exercise(
     "longest-match",
     right=longest_match,
-    read=lambda value: ids(value, "two whole numbers, (n, end),", count=2),
+    read=lambda value: read_ids(value, "two whole numbers, (n, end),", count=2),
 )
 
 
@@ -83,14 +85,16 @@ def draft_length(match: int, per_match: float, k: int, room: int) -> int:
     return min(k, room - 1, ceil(per_match * match))
 
 
-LENGTH = exercise("draft-length", right=draft_length, read=whole_number)
+LENGTH = exercise("draft-length", right=draft_length, read=read_integer)
 
 
-def start_and_stale(value: Any) -> tuple[int, tuple[int, ...]]:
+def read_states(value: Any) -> tuple[int, tuple[int, ...]]:
     """Reads a number and a list of numbers."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise Malformed("a pair (start, stale) is wanted, a number and a list")
-    return whole_number(value[0], "start: a whole number"), ids(value[1], "stale: a list of whole numbers")
+    return read_integer(value[0], "start: a whole number"), read_ids(
+        value[1], "stale: a list of whole numbers"
+    )
 
 
 def medusa_states(k: int, accepted: int) -> tuple[int, list[int]]:
@@ -98,4 +102,4 @@ def medusa_states(k: int, accepted: int) -> tuple[int, list[int]]:
     return accepted, [*range(accepted + 1, k + 1)]
 
 
-STATES = exercise("medusa-states", right=medusa_states, read=start_and_stale)
+STATES = exercise("medusa-states", right=medusa_states, read=read_states)

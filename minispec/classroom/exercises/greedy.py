@@ -8,8 +8,8 @@ from torch import Tensor
 
 from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import LimitedModel, Parts
-from minispec.classroom.running import Malformed, ids, nested, numbers
-from minispec.classroom.trials import continued, looped
+from minispec.classroom.running import Malformed, as_tuples, read_ids, read_tensor
+from minispec.classroom.trials import run_continuation, run_loop
 
 
 def continue_greedily(model: LimitedModel, prompt: list[int], n: int) -> list[int]:
@@ -24,8 +24,8 @@ def continue_greedily(model: LimitedModel, prompt: list[int], n: int) -> list[in
 CONTINUE = exercise(
     "continue-greedily",
     right=continue_greedily,
-    run=continued,
-    read=ids,
+    run=run_continuation,
+    read=read_ids,
     show=lambda value: str(list(value)),
 )
 
@@ -47,7 +47,7 @@ VERIFY = exercise(
     "verify-greedily",
     right=verify_greedily,
     cases=[(list(drafted), list(best)) for drafted, best in DRAFTS],
-    read=lambda value: ids(value, "a pair (accepted, token)", count=2),
+    read=lambda value: read_ids(value, "a pair (accepted, token)", count=2),
 )
 
 
@@ -56,23 +56,23 @@ def verification_mask(cached: int, k: int) -> Tensor:
     return torch.ones(k + 1, cached + k + 1, dtype=torch.bool).tril(cached)
 
 
-def mask(value: Any) -> Any:
+def read_mask(value: Any) -> Any:
     """Reads a mask as rows of 0 and 1; one to be added to scores, with −∞, will do too."""
     additive = isinstance(value, Tensor) and value.is_floating_point() and not bool((value > 0).any())
-    tensor = numbers(value, name="a mask")
+    tensor = read_tensor(value, name="a mask")
     if tensor.dim() != 2:
         raise Malformed(f"a mask [k + 1, cached + k + 1] is wanted, and it has shape {list(tensor.shape)}")
     if additive:
         tensor = (~tensor.isinf()).double()
     if not bool(((tensor == 0) | (tensor == 1)).all()):
         raise Malformed("a mask of True and False is wanted, and it has other numbers in it")
-    return nested(tensor.long().tolist())
+    return as_tuples(tensor.long().tolist())
 
 
 MASK = exercise(
     "shift-the-mask",
     right=verification_mask,
-    read=mask,
+    read=read_mask,
     show=lambda value: " / ".join("".join("–●"[cell] for cell in row) for row in value) or "nothing",
 )
 
@@ -92,7 +92,7 @@ def my_loop(parts: Parts, prompt: list[int], k: int, n: int) -> list[int]:
 LOOP = exercise(
     "write-the-loop",
     right=my_loop,
-    run=looped,
-    read=lambda value: (ids(value[0]), value[1]),
+    run=run_loop,
+    read=lambda value: (read_ids(value[0]), value[1]),
     show=lambda value: f"{list(value[0])} in {value[1]} target calls",
 )

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import LimitedModel, RowRng
-from minispec.classroom.running import Malformed, called, nested, numbers, real
-from minispec.classroom.trials import drafted, drafted_row, emitted_by
+from minispec.classroom.running import Malformed, as_tuples, call_answer, read_number, read_tensor
+from minispec.classroom.trials import enumerate_drafts, enumerate_emitted, enumerate_row_drafts
 from minispec.core.cache import KVCache
 from minispec.core.records import Draft
 from minispec.core.rng import RoundRng
@@ -41,14 +41,14 @@ def show_branches(value: Any) -> str:
     return "\n    ".join(lines)
 
 
-DRAFTED = [
+DRAFT_CASES = [
     (text, k, warp) for k in (1, 2) for warp in (Warp(), Warp(0.5), Warp(top_k=2)) for text in ([0], [2, 1])
 ]
 REMEMBER_Q = exercise(
     "remember-q",
     right=draft_tokens,
-    cases=DRAFTED,
-    run=drafted,
+    cases=DRAFT_CASES,
+    run=enumerate_drafts,
     show=show_branches,
 )
 
@@ -66,25 +66,27 @@ def draft_one_row(
     return tokens[1:], dists
 
 
-ONE_ROW = exercise("draft-one-row", right=draft_one_row, cases=DRAFTED, run=drafted_row, show=show_branches)
+ONE_ROW = exercise(
+    "draft-one-row", right=draft_one_row, cases=DRAFT_CASES, run=enumerate_row_drafts, show=show_branches
+)
 
 
-def scaled(weights: Weights) -> Tensor:
+def normalised(weights: Weights) -> Tensor:
     """Returns a distribution [V]: weights over their sum."""
     return torch.tensor(weights, dtype=torch.float64) / sum(weights)
 
 
-def of_two(answer: Any, p: Weights, q: Weights) -> Any:
+def run_on_pair(answer: Any, p: Weights, q: Weights) -> Any:
     """Calls an answer with two distributions."""
-    return called(answer, scaled(p), scaled(q))
+    return call_answer(answer, normalised(p), normalised(q))
 
 
-def distribution(value: Any) -> Any:
+def read_distribution(value: Any) -> Any:
     """Reads a distribution as a tuple of numbers."""
-    tensor = numbers(value, name="a tensor [V]")
+    tensor = read_tensor(value, name="a tensor [V]")
     if tensor.dim() != 1:
         raise Malformed(f"a distribution [V] is wanted, and it has shape {list(tensor.shape)}")
-    return nested(tensor.tolist())
+    return as_tuples(tensor.tolist())
 
 
 def total_variation(p: Tensor, q: Tensor) -> float:
@@ -95,8 +97,8 @@ def total_variation(p: Tensor, q: Tensor) -> float:
 TOTAL_VARIATION = exercise(
     "total-variation",
     right=total_variation,
-    run=of_two,
-    read=real,
+    run=run_on_pair,
+    read=read_number,
     show=lambda value: f"{value:.4g}",
 )
 
@@ -109,8 +111,8 @@ RESIDUAL = exercise(
         "no-way-out": lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(),
     },
     right=residual,
-    run=of_two,
-    read=distribution,
+    run=run_on_pair,
+    read=read_distribution,
     show=lambda value: "(" + ", ".join(f"{x:.4g}" for x in value) + ")",
 )
 
@@ -134,9 +136,13 @@ def going_on(tokens: list[int], dists: list[Tensor], target_dists: Tensor, rng: 
     return [*kept, rng.draw(residual(p, dists[i]) if i < len(tokens) else p)]
 
 
-def one_row(answer: Any, tokens: list[int], dists: list[Weights], target_dists: list[Weights]) -> Any:
-    """Enumerates an answer for one row, see `emitted_by`."""
-    return emitted_by(answer, tokens, list(map(scaled, dists)), torch.stack([*map(scaled, target_dists)]))
+def enumerate_one_row(
+    answer: Any, tokens: list[int], dists: list[Weights], target_dists: list[Weights]
+) -> Any:
+    """Enumerates an answer for one row, see `enumerate_emitted`."""
+    return enumerate_emitted(
+        answer, tokens, list(map(normalised, dists)), torch.stack([*map(normalised, target_dists)])
+    )
 
 
 def show_emitted(value: Any) -> str:
@@ -148,6 +154,6 @@ ACCEPT = exercise(
     "accept-one-row",
     wrong={"going-on-after-a-rejection": going_on},
     right=accept_one_row,
-    run=one_row,
+    run=enumerate_one_row,
     show=show_emitted,
 )

@@ -8,7 +8,7 @@ from torch import Tensor
 from minispec.classroom.exercise import exercise
 from minispec.classroom.exercises import rejection
 from minispec.classroom.parts import LimitedModel, RowRng
-from minispec.classroom.trials import looped_with_caches
+from minispec.classroom.trials import enumerate_loop
 from minispec.core.cache import KVCache
 
 
@@ -57,6 +57,6 @@ def show_loop(value: Any) -> str:
 SAMPLED_LOOP = exercise(
     "write-the-sampled-loop",
     right=my_sampled_loop,
-    run=looped_with_caches,
+    run=enumerate_loop,
     show=show_loop,
 )

@@ -7,10 +7,10 @@ from typing import Any
 from torch import Tensor
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.exercises.rejection import scaled, show_emitted
+from minispec.classroom.exercises.rejection import normalised, show_emitted
 from minispec.classroom.parts import RowRng
-from minispec.classroom.running import called, ids, nested, numbers, real
-from minispec.classroom.trials import emitted_by
+from minispec.classroom.running import as_tuples, call_answer, read_ids, read_number, read_tensor
+from minispec.classroom.trials import enumerate_emitted
 from minispec.core.verify import residual
 
 
@@ -27,7 +27,7 @@ def tree_mask(parents: list[int]) -> tuple[list[list[bool]], list[int]]:
 MASK = exercise(
     "tree-mask",
     right=tree_mask,
-    read=lambda pair: (nested(numbers(pair[0], name="mask: a square").tolist()), ids(pair[1])),
+    read=lambda pair: (as_tuples(read_tensor(pair[0], name="mask: a square").tolist()), read_ids(pair[1])),
 )
 
 
@@ -44,7 +44,9 @@ def try_candidates(tokens: list[int], dists: Sequence[Tensor], p: Tensor, rng: R
 TRY = exercise(
     "try-candidates",
     right=try_candidates,
-    run=lambda answer, tokens, dists, p: emitted_by(answer, tokens, [*map(scaled, dists)], scaled(p)),
+    run=lambda answer, tokens, dists, p: enumerate_emitted(
+        answer, tokens, [*map(normalised, dists)], normalised(p)
+    ),
     show=show_emitted,
 )
 
@@ -57,7 +59,7 @@ def slots_to_keep(cached: int, parents: list[int], last: int) -> list[int]:
     return [*range(cached), *(cached + slot for slot in path)]
 
 
-KEEP = exercise("slots-to-keep", right=slots_to_keep, read=ids)
+KEEP = exercise("slots-to-keep", right=slots_to_keep, read=read_ids)
 
 P = [0.5, 0.25, 0.25]
 Q = [0.25, 0.25, 0.5]
@@ -76,8 +78,8 @@ def block_ratios(tokens: list[int], q: list[list[float]], p: list[list[float]]) 
 RATIOS = exercise(
     "block-ratios",
     right=block_ratios,
-    run=lambda answer, tokens: called(answer, tokens, [Q] * len(tokens), [P] * (len(tokens) + 1)),
-    read=lambda value: nested(numbers(value, name="a list of ratios, one for each token,").tolist()),
+    run=lambda answer, tokens: call_answer(answer, tokens, [Q] * len(tokens), [P] * (len(tokens) + 1)),
+    read=lambda value: as_tuples(read_tensor(value, name="a list of ratios, one for each token,").tolist()),
 )
 
 
@@ -94,6 +96,6 @@ def most_accepted(p: list[float], drawn: Any) -> float:
 BOUND = exercise(
     "most-accepted",
     right=most_accepted,
-    run=lambda answer, p, drawn: called(answer, p, [(tuple(tokens), share) for tokens, share in drawn]),
-    read=real,
+    run=lambda answer, p, drawn: call_answer(answer, p, [(tuple(tokens), share) for tokens, share in drawn]),
+    read=read_number,
 )

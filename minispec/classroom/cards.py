@@ -121,24 +121,24 @@ def card_for(exercise: Exercise, answer: Any) -> Card:
 def hint(key: str, number: int = 1) -> Card:
     """Shows a hint; the second says more than the first."""
 
-    def card(exercise: Exercise) -> Card:
+    def make_card(exercise: Exercise) -> Card:
         text = f"There are two hints, 1 and 2; there is no {number!s:.20}."
         if number in (1, 2):
             text = f"{number} of 2. {exercise.hints[number - 1]}"
         return Card("hint", exercise.title, (text,))
 
-    return card_about(key, card)
+    return card_about(key, make_card)
 
 
 def goal(key: str) -> Card:
     """Shows what is wanted, as a picture, with difficulty and minutes."""
 
-    def card(exercise: Exercise) -> Card:
+    def make_card(exercise: Exercise) -> Card:
         dots = "●" * exercise.difficulty
         effort = f"Difficulty {dots} ({exercise.difficulty} of 3), about {exercise.minutes} minutes."
         return Card("goal", exercise.title, (effort, exercise.goal), detail=exercise.picture.strip("\n"))
 
-    return card_about(key, card)
+    return card_about(key, make_card)
 
 
 def wrote(*functions: Callable[..., Any], measured: str) -> Card:
@@ -155,10 +155,12 @@ def source_of(function: Callable[..., Any]) -> str:
         return function.__name__
 
 
-def card_about(key: str, card: Callable[[Exercise], Card], among: Sequence[Exercise] = EXERCISES) -> Card:
-    """Returns a card about an exercise, by default of ours; for an unknown key, one that lists them."""
-    for exercise in among:
+def card_about(
+    key: str, make_card: Callable[[Exercise], Card], exercises: Sequence[Exercise] = EXERCISES
+) -> Card:
+    """Returns a card about an exercise; for an unknown key, a card that lists the known ones."""
+    for exercise in exercises:
         if exercise.key == key:
-            return card(exercise)
-    names = ", ".join(exercise.key for exercise in among)
+            return make_card(exercise)
+    names = ", ".join(exercise.key for exercise in exercises)
     return Card("wrong", "which exercise?", (f"There is no exercise {str(key)[:40]!r}. There is {names}.",))

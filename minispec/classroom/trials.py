@@ -151,7 +151,7 @@ def sum_probabilities(branches: Iterable[tuple[Any, Any, float]]) -> tuple[tuple
 
 
 def run_proposals(answer: Any, prompts: list[list[int]], k: int, emitted: list[list[int]]) -> Any:
-    """Returns what each row proposes after `gained` has been committed: tokens, and the q of each."""
+    """Returns what each row proposes after `emitted` has been committed: tokens, and the q of each."""
     drafter = answer(9)
     drafter.start([list(prompt) for prompt in prompts], torch.zeros(len(prompts), 0, 0))
     if any(emitted):

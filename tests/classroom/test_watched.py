@@ -35,7 +35,7 @@ def test_the_log_follows_a_cut():
     probabilities(target, [0, 1, 1], cache)
     cache.truncate([1])
     probabilities(target, [1, 0], cache)
-    assert [(forward.held, forward.read) for forward in log] == [((), (0, 1, 1)), ((0,), (1, 0))]
+    assert [(forward.cached, forward.tokens) for forward in log] == [((), (0, 1, 1)), ((0,), (1, 0))]
 
 
 def test_a_model_wants_a_cache_of_its_own():

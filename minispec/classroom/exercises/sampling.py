@@ -67,7 +67,7 @@ def bonus_after_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -> 
 
 
 def distributions_of(rule: Verifier) -> tuple[Any, ...]:
-    """Returns what a rule says on the telling instances, exactly."""
+    """Returns the distributions of a rule on the telling instances, exactly."""
     distributions: list[Any] = []
     for instance in TELLING_INSTANCES:
         drafts = instance.drafts()
@@ -90,12 +90,12 @@ def judge_verifier(answer: Any) -> Judgement:
             )
             if outcome.kind:
                 return judge_fault(outcome)
-            report, between = check_rule(rule)
+            report, dependence = check_rule(rule)
             distributions = () if report.passed else distributions_of(rule)
     except OutOfTime:
         return judge_fault(TIMED_OUT)
-    if report.passed and between:
-        return Judgement("wrong", ROWS_DEPEND, between)
+    if report.passed and dependence:
+        return Judgement("wrong", ROWS_DEPEND, dependence)
     if report.passed:
         praise = VERIFIER.praise if report.method == "exact" else ONLY_SAMPLED
         return Judgement("right", praise, str(report))
@@ -131,8 +131,8 @@ def check_rule(rule: Verifier) -> tuple[Report, str]:
     groups = (
         LENGTH_GROUPS if scripted else LENGTH_GROUPS[-1:]
     )  # row by row or sampled, each instance once is enough
-    for few in groups:
-        instances = [instance for instance in standard_instances() if instance.k in few]
+    for lengths in groups:
+        instances = [instance for instance in standard_instances() if instance.k in lengths]
         report = check_verifier(checkable, instances=instances, samples=samples)
         if not report.passed:
             break
@@ -196,10 +196,10 @@ def time_fault(count: int) -> Outcome:
 
 def describe_alarms(alarms: Sequence[str]) -> str:
     """Writes which bugs a test has found, and which right rules it called wrong."""
-    false = [name for name in alarms if name in RIGHT_RULES]
-    count = len(alarms) - len(false)
-    lines = [f"bugs found: {count} of {len(BUGS)}, false alarms: {len(false)} of {len(RIGHT_RULES)}"]
-    lines += [f"! alarm at a right rule: {name}" for name in false]
+    false_alarms = [name for name in alarms if name in RIGHT_RULES]
+    count = len(alarms) - len(false_alarms)
+    lines = [f"bugs found: {count} of {len(BUGS)}, false alarms: {len(false_alarms)} of {len(RIGHT_RULES)}"]
+    lines += [f"! alarm at a right rule: {name}" for name in false_alarms]
     for bug in BUGS:
         lines.append(f"{'✓ found ' if bug in alarms else '– missed'} {bug}: {mutant_named(bug).title}")
     return "\n".join(lines)

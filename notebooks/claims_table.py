@@ -26,14 +26,14 @@ def cells_of(tag: str) -> list[tuple[Path, str, str]]:
 def read(path: Path) -> list[tuple[str, list[str], str]]:
     """Returns a notebook's code cells: section, tags, source."""
     section = ""
-    found = []
+    code_cells = []
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "markdown":
             headings = re.findall(r"^##? (.+)$", cell.source, flags=re.MULTILINE)
             section = headings[-1] if headings else section
         else:
-            found.append((section, cell.metadata.get("tags", []), cell.source))
-    return found
+            code_cells.append((section, cell.metadata.get("tags", []), cell.source))
+    return code_cells
 
 
 def claim_rows(title: str) -> list[list[str]]:
@@ -51,13 +51,13 @@ def line(tag: str, words: str) -> list[str]:
         shown[name] = f"[{name}](../notebooks/{path.name})"
     if tag in NOT_YET:
         shown["not yet"] = f"not yet: {NOT_YET[tag]}"
-    asked = ", ".join(f"`{key}`" for key in QUESTIONS.get(tag, ()))
+    questions = ", ".join(f"`{key}`" for key in QUESTIONS.get(tag, ()))
     bugs = ", ".join(dict.fromkeys(f"`{case.mutant}`" for case in CASES if case.tag == tag))
     asserts = any(re.search(r"(?m)^ *assert |assert_close", source) for _, _, source in cells)
     return [
         f"`{tag}`",
         words,
         "; ".join(shown.values()),
-        asked,
+        questions,
         bugs or ("asserted" if asserts else "shown"),
     ]

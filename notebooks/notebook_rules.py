@@ -81,8 +81,8 @@ def outcome_faults(notebook: NotebookNode) -> list[str]:
     for text in strings(notebook):
         text = DATA.sub("", text)
         for pattern, what in ((MACHINE, "a path of a machine"), (ADDRESS, "an address in memory")):
-            if found := pattern.search(text):
-                faults.append(f"{what}: {text[max(found.start() - 20, 0) : found.end() + 40]!r}")
+            if match := pattern.search(text):
+                faults.append(f"{what}: {text[max(match.start() - 20, 0) : match.end() + 40]!r}")
     return faults
 
 
@@ -127,9 +127,9 @@ def shape_faults(notebook: NotebookNode) -> list[str]:
 def try_faults(notebook: NotebookNode) -> list[str]:
     """One cell is there to play with: its title stands before it, and it checks nothing."""
     cells = notebook.cells
-    found = [number for number, cell in enumerate(cells) if TRY in tags(cell)]
-    faults = [] if len(found) == 1 else [f"{len(found)} cells with the tag {TRY}, not 1"]
-    for number in found:
+    try_cells = [number for number, cell in enumerate(cells) if TRY in tags(cell)]
+    faults = [] if len(try_cells) == 1 else [f"{len(try_cells)} cells with the tag {TRY}, not 1"]
+    for number in try_cells:
         before = cells[number - 1]
         if before.cell_type != "markdown" or TRY_TITLE not in before.source:
             faults.append(f"cell {number}: before it stands no {TRY_TITLE!r}")
@@ -177,8 +177,8 @@ def sync_faults(notebook: NotebookNode, text: NotebookNode) -> list[str]:
     pairs = zip_longest(map(content, notebook.cells), map(content, text.cells))
     return [
         f"cell {number}: the text differs in kind, source or tags"
-        for number, (ours, theirs) in enumerate(pairs)
-        if ours != theirs
+        for number, (cell, text_cell) in enumerate(pairs)
+        if cell != text_cell
     ]
 
 

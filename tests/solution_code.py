@@ -37,7 +37,7 @@ def expressions(source):
             yield " ".join(r"\w+" if word in stored else re.escape(word) for word in found)
 
 
-def told(text, source):
+def shared_expressions(text, source):
     """Returns the expressions of a solution that stand in a text."""
     plain = " ".join(pieces(text))
     return [e for e in expressions(source) if re.search(rf"(?<!\S){e}(?!\S)", plain, re.IGNORECASE)]

@@ -13,7 +13,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from minispec.classroom.trials import enumerated, first_dependence
+from minispec.classroom.trials import enumerate_values, first_dependence
 from minispec.core.records import Draft, Verdict
 from minispec.core.rng import RoundPlan, RoundRng, SeededRng
 from minispec.core.verify import Verifier
@@ -115,7 +115,7 @@ def verdicts_on(
         last, token = decide(rule, drafts, torch.tensor(rows), CheckedRng(rng))
         return tuple(zip(last.tolist(), token.tolist(), strict=True))
 
-    return dict(enumerated(run))
+    return dict(enumerate_values(run))
 
 
 def describe_pair(

@@ -20,7 +20,7 @@ Kind = Literal["right", "wrong", "other", "blank", "ask", "hint", "goal", "wrote
 
 # Glyph, word, the colours of edge and heading. Edges are Okabe and Ito's colours; headings are darker ones of
 # the same hue, readable on white.
-FACES: Mapping[Kind, tuple[str, str, str, str]] = {
+STYLES: Mapping[Kind, tuple[str, str, str, str]] = {
     "right": ("✓", "Right", "#009E73", "#00563F"),
     "wrong": ("✗", "Not yet", "#D55E00", "#8A3D00"),
     "other": ("≠", "Compare", "#CC79A7", "#7A2B56"),
@@ -50,7 +50,7 @@ class Card:
     @property
     def heading(self) -> str:
         """The first line: glyph, word and title."""
-        glyph, word, _, _ = FACES[self.kind]
+        glyph, word, _, _ = STYLES[self.kind]
         return f"{glyph} {word}: {self.title}"
 
     def text(self) -> str:
@@ -61,7 +61,7 @@ class Card:
 
     def html(self) -> str:
         """Returns the card as HTML with inline styles only."""
-        _, _, edge, ink = FACES[self.kind]
+        _, _, edge, ink = STYLES[self.kind]
         block = '<div style="{}">{}</div>'.format
         parts = [block(f"font-weight:bold;color:{ink};margin-bottom:0.3em", escape(self.heading))]
         parts += [block("margin:0.3em 0", escape(text)) for text in self.paragraphs]
@@ -99,7 +99,7 @@ def check(key: str, answer: Any = None, strict: bool = False) -> Card:
     Raises:
         AssertionError: if `strict`, and the answer is not right; its text is the card's.
     """
-    card = about(key, lambda exercise: card_for(exercise, answer))
+    card = card_about(key, lambda exercise: card_for(exercise, answer))
     if strict and not card.passed:
         raise AssertionError(card.text())
     return card
@@ -121,24 +121,24 @@ def card_for(exercise: Exercise, answer: Any) -> Card:
 def hint(key: str, number: int = 1) -> Card:
     """Shows a hint; the second says more than the first."""
 
-    def card(exercise: Exercise) -> Card:
+    def make_card(exercise: Exercise) -> Card:
         text = f"There are two hints, 1 and 2; there is no {number!s:.20}."
         if number in (1, 2):
             text = f"{number} of 2. {exercise.hints[number - 1]}"
         return Card("hint", exercise.title, (text,))
 
-    return about(key, card)
+    return card_about(key, make_card)
 
 
 def goal(key: str) -> Card:
     """Shows what is wanted, as a picture, with difficulty and minutes."""
 
-    def card(exercise: Exercise) -> Card:
+    def make_card(exercise: Exercise) -> Card:
         dots = "●" * exercise.difficulty
         effort = f"Difficulty {dots} ({exercise.difficulty} of 3), about {exercise.minutes} minutes."
         return Card("goal", exercise.title, (effort, exercise.goal), detail=exercise.picture.strip("\n"))
 
-    return about(key, card)
+    return card_about(key, make_card)
 
 
 def wrote(*functions: Callable[..., Any], measured: str) -> Card:
@@ -155,10 +155,12 @@ def source_of(function: Callable[..., Any]) -> str:
         return function.__name__
 
 
-def about(key: str, card: Callable[[Exercise], Card], among: Sequence[Exercise] = EXERCISES) -> Card:
-    """Returns a card about an exercise, by default of ours; for an unknown key, one that lists them."""
-    for exercise in among:
+def card_about(
+    key: str, make_card: Callable[[Exercise], Card], exercises: Sequence[Exercise] = EXERCISES
+) -> Card:
+    """Returns a card about an exercise; for an unknown key, a card that lists the known ones."""
+    for exercise in exercises:
         if exercise.key == key:
-            return card(exercise)
-    names = ", ".join(exercise.key for exercise in among)
+            return make_card(exercise)
+    names = ", ".join(exercise.key for exercise in exercises)
     return Card("wrong", "which exercise?", (f"There is no exercise {str(key)[:40]!r}. There is {names}.",))

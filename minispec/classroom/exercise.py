@@ -8,7 +8,9 @@ they run in Python; keys join the two.
 
 import ast
 import copy
+import inspect
 import math
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +18,13 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
-from minispec.classroom.running import LATE, Outcome, attempt, called, time_limit, unwritten
+from minispec.classroom.running import TIMED_OUT, Outcome, call_answer, missing_code, run_answer, time_limit
 from minispec.evidence.checker.guard import OutOfTime
 
-CLOSE = 1e-6  # students may compute in float32
+TOLERANCE = 1e-6  # students may compute in float32
 OTHER = "It does not always give what it should. This is the smallest case found:"
-WHOLE = ("stub", "picture", "cases")  # as they stand in exercises.toml; other texts are joined to one line
+VERBATIM = ("stub", "picture", "cases", "edits")  # as in exercises.toml; other texts are joined to one line
+NO_ANSWERS: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Exercise:
     wrong: Mapping[str, tuple[str, Any]]
     right: Any = None  #: the right answer
     cases: Sequence[Sequence[Any]] = ()  #: what answers are tried on, from the smallest up
-    run: Callable[..., Any] = called  #: calls an answer, with a case after it
+    run: Callable[..., Any] = call_answer  #: calls an answer, with a case after it
     case: str = ""  #: says a case, which fills in its places; by default it is a call with these arguments
     read: Callable[[Any], Any] = lambda value: value  #: makes nested tuples, or raises `Malformed`
     show: Callable[[Any], str] = field(default=str)  #: writes such a value for people
@@ -62,27 +65,27 @@ class Exercise:
     @property
     def function(self) -> str:
         """The name of the function or class that is to be written."""
-        return defined_in(self.stub)
+        return definition_name(self.stub)
 
     def judge(self, answer: Any) -> Judgement:
         """Looks at an answer. Raises nothing but what the student's own code cannot cause."""
-        if (missing := unwritten(answer)) is not None:
-            return failed(missing)
+        if (missing := missing_code(answer)) is not None:
+            return judge_fault(missing)
         if self.judged_by is not None:
             return self.judged_by(answer)
         outcomes = self._outcomes(answer)
         expected = [self._outcome(self.right, case) for case in self.cases]
-        failing = [i for i, outcome in enumerate(outcomes) if not same(outcome, expected[i])]
+        failing = [i for i, outcome in enumerate(outcomes) if not same_outcome(outcome, expected[i])]
         if not failing:
             return Judgement("right", self.praise)
         first = failing[0]
         outcome = outcomes[first]
         if outcome.blank:
-            return failed(outcome)
+            return judge_fault(outcome)
         fault = outcome.kind if outcome.kind.isidentifier() else outcome.fault
         detail = f"{self._text_of(self.cases[first])}\n  should be: {self.show(expected[first].value)}\n"
         detail += f"  came out:  {fault or self.show(outcome.value)}"
-        message = self._message_to(outcomes, failing) or sentence(outcome.fault or OTHER)
+        message = self._message_to(outcomes, failing) or as_sentence(outcome.fault or OTHER)
         return Judgement("wrong", message, detail)
 
     def _outcomes(self, answer: Any) -> list[Outcome]:
@@ -95,82 +98,101 @@ class Exercise:
                     if outcomes[-1].blank:
                         break
         except OutOfTime:
-            outcomes.append(LATE)
+            outcomes.append(TIMED_OUT)
         return outcomes[: len(self.cases)]
 
     def _message_to(self, outcomes: Sequence[Outcome], failing: Sequence[int]) -> str:
         """Returns that of the wrong answer which does the same on all cases, or else on failing ones."""
         for numbers in (range(len(outcomes)), failing):
             for message, wrong in self.wrong.values():
-                if all(same(self._outcome(wrong, self.cases[i]), outcomes[i]) for i in numbers):
+                if all(same_outcome(self._outcome(wrong, self.cases[i]), outcomes[i]) for i in numbers):
                     return message
         return ""
 
     def _outcome(self, answer: Any, case: Sequence[Any]) -> Outcome:
         """Runs an answer on a fresh copy of a case."""
-        return attempt(self.run, answer, copy.deepcopy(case), self.read)
+        return run_answer(self.run, answer, copy.deepcopy(case), self.read)
 
     def _text_of(self, case: Sequence[Any]) -> str:
         """Returns a case as people write it."""
         return self.case.format(*case) or f"{self.function}({', '.join(map(str, case))})"
 
 
-def failed(outcome: Outcome) -> Judgement:
+def judge_fault(outcome: Outcome) -> Judgement:
     """Returns what is said to an answer that is blank, or at fault."""
-    return Judgement("blank" if outcome.blank else "wrong", sentence(outcome.fault))
+    return Judgement("blank" if outcome.blank else "wrong", as_sentence(outcome.fault))
 
 
-def same(first: Outcome, second: Outcome) -> bool:
+def same_outcome(first: Outcome, second: Outcome) -> bool:
     """Whether two outcomes are alike: equal values, or faults of one kind."""
-    return first.kind == second.kind and (bool(first.kind) or equal(first.value, second.value))
+    return first.kind == second.kind and (bool(first.kind) or equal_values(first.value, second.value))
 
 
-def equal(first: Any, second: Any) -> bool:
+def equal_values(first: Any, second: Any) -> bool:
     """Whether two nested tuples are equal, numbers up to 1e-6, NaN like NaN."""
     if isinstance(first, tuple) and isinstance(second, tuple):
-        return len(first) == len(second) and all(map(equal, first, second))
+        return len(first) == len(second) and all(map(equal_values, first, second))
     if isinstance(first, Real) and isinstance(second, Real):
-        return math.isclose(first, second, rel_tol=0, abs_tol=CLOSE) or (
+        return math.isclose(first, second, rel_tol=0, abs_tol=TOLERANCE) or (
             math.isnan(first) and math.isnan(second)
         )
     return bool(first == second)
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """Returns text with a capital and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!", ":", "…")) else ".")
 
 
-def joined(value: Any) -> Any:
+def join_lines(value: Any) -> Any:
     """Returns a text with its lines joined; of lists, as tuples, and tables all that is in them."""
     match value:
         case str():
             return " ".join(value.split())
         case list():
-            return tuple(map(joined, value))
+            return tuple(map(join_lines, value))
         case dict():
-            return {name: joined(inner) for name, inner in value.items()}
+            return {name: join_lines(inner) for name, inner in value.items()}
     return value
 
 
-def texts_in(text: str) -> dict[str, dict[str, Any]]:
+def read_texts(text: str) -> dict[str, dict[str, Any]]:
     """Reads what exercises say, by key: fields of an `Exercise`, but in `wrong` messages only."""
     texts = tomllib.loads(text)
     for key, fields in texts.items():
-        fields |= {part: joined(value) for part, value in fields.items() if part not in WHOLE} | {"key": key}
+        fields |= {part: join_lines(value) for part, value in fields.items() if part not in VERBATIM} | {
+            "key": key
+        }
     return texts
 
 
-def defined_in(stub: str) -> str:
+def definition_name(stub: str) -> str:
     """Returns the name that a source of one definition gives."""
     kinds = (ast.FunctionDef, ast.ClassDef)
     return next(node.name for node in ast.parse(stub).body if isinstance(node, kinds))
 
 
-def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
+def edit_definition(definition: Any, edits: Mapping[str, str]) -> Any:
+    """Returns a function or class, defined anew with pieces of its source replaced.
+
+    Raises:
+        ValueError: if a piece does not stand in the source.
+    """
+    source = inspect.getsource(definition)
+    for old, new in edits.items():
+        if old not in source:
+            raise ValueError(f"{definition.__name__} has no {old!r} to replace")
+        source = source.replace(old, new)
+    namespace = dict(vars(sys.modules[definition.__module__]))
+    exec(source, namespace)
+    return namespace[definition.__name__]
+
+
+def exercise(key: str, wrong: Mapping[str, Any] = NO_ANSWERS, **code: Any) -> Exercise:
     """Returns an exercise: what exercises.toml says under this key, and what it runs.
 
-    `wrong` are the typical wrong answers, by the names of their messages; `code`: the other fields.
+    `wrong` are the typical wrong answers that `edits` in exercises.toml do not make of the right one, by the
+    names of their messages; `code`: the other fields.
 
     Raises:
         KeyError: if exercises.toml lacks it.
@@ -178,10 +200,14 @@ def exercise(key: str, wrong: Mapping[str, Any], **code: Any) -> Exercise:
         ValueError: if it has other wrong answers.
     """
     fields = dict(TEXTS[key])
-    if names := wrong.keys() ^ fields["wrong"].keys():
+    edits_by_name = fields.pop("edits", {})
+    answers = {name: edit_definition(code["right"], edits) for name, edits in edits_by_name.items()} | dict(
+        wrong
+    )
+    if names := answers.keys() ^ fields["wrong"].keys():
         raise ValueError(f"exercises.toml or the code lacks wrong answers of {key!r}: {', '.join(names)}")
-    messages = {name: (fields["wrong"][name], answer) for name, answer in wrong.items()}
+    messages = {name: (message, answers[name]) for name, message in fields["wrong"].items()}
     return Exercise(**(fields | code | {"wrong": messages}))
 
 
-TEXTS = texts_in((Path(__file__).parent / "exercises/exercises.toml").read_text(encoding="utf-8"))
+TEXTS = read_texts((Path(__file__).parent / "exercises/exercises.toml").read_text(encoding="utf-8"))

@@ -45,17 +45,17 @@ CONFIG = {"show_hidden": True, "force_public_test_summary": False, "logo": False
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-def chosen(keys: Sequence[str], among: Sequence[Exercise]) -> list[Exercise]:
+def select_exercises(keys: Sequence[str], exercises: Sequence[Exercise]) -> list[Exercise]:
     """Returns exercises by their names, in their order; all of them for no names.
 
     Raises:
         ValueError: if there is no such exercise.
     """
-    known = [exercise.key for exercise in among]
+    known = [exercise.key for exercise in exercises]
     for key in keys:
         if key not in known:
             raise ValueError(f"there is no exercise {key!r}; there is {', '.join(known)}")
-    return [exercise for exercise in among if not keys or exercise.key in keys]
+    return [exercise for exercise in exercises if not keys or exercise.key in keys]
 
 
 @app.command()
@@ -68,7 +68,7 @@ def export(
 ) -> None:
     """Write the exercises as tests for otter-grader."""
     forms = None if tag is None else semester(tag)
-    selected = chosen(exercises or (), forms.exercises if forms else EXERCISES)
+    selected = select_exercises(exercises or (), forms.exercises if forms else EXERCISES)
     checker = OF_A_SEMESTER.format(forms.tag) if forms else CHECKER
     try:
         folder.mkdir(parents=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from minispec.classroom.cards import Card, Kind
-from minispec.classroom.exercise import joined
+from minispec.classroom.exercise import join_lines
 
 Number = float | tuple[float, ...]  # several: a distribution, by the parts of a whole
 
@@ -79,7 +79,7 @@ class Guess:
     def guess(self) -> str | Number | None:
         """The guess: a letter, a number or several; None if there is none, or none that could be meant."""
         if self.question.numeric:
-            return as_number(self.typed, self.question.answer)
+            return read_guess(self.typed, self.question.answer)
         letter = self.typed.strip().strip(".)").lower() if isinstance(self.typed, str) else ""
         return letter if letter in self.choices else None
 
@@ -90,7 +90,7 @@ class Guess:
             return self.question.choices[self.guess].right
         if self.guess is None or self.truth is None:
             return None
-        return near(self.guess, self.truth, self.question.tolerance)
+        return is_close(self.guess, self.truth, self.question.tolerance)
 
     @property
     def value(self) -> float | None:
@@ -136,10 +136,10 @@ class Guess:
     def _distance(self, guess: Number, truth: Number) -> str:
         """Returns what is so, and what of a wrong number is right: some parts of it, or how far it is off."""
         if isinstance(guess, tuple):
-            right = sum(near(a, b, self.question.tolerance) for a, b in pairs(guess, truth))
+            right = sum(is_close(a, b, self.question.tolerance) for a, b in pair_parts(guess, truth))
             off = f"{right or 'none'} of the {len(guess)} numbers {'is' if right == 1 else 'are'} right"
         else:
-            ((guess, expected),) = pairs(guess, truth)
+            ((guess, expected),) = pair_parts(guess, truth)
             off = f"your number is {'more' if guess > expected else 'less'}"
             if guess > 0 and expected > 0:
                 off += f", by a factor of {max(guess / expected, expected / guess):.2g}"
@@ -169,7 +169,7 @@ class Guess:
             return "Noted. Run on, and compare."
         if self.right:
             return self.question.reply or f"It is {self.number(self.truth)}."
-        slips = (slip.reply for slip in self.slips if near(guess, slip.number, 1e-6))
+        slips = (slip.reply for slip in self.slips if is_close(guess, slip.number, 1e-6))
         return next(slips, self.question.reply)
 
     def number(self, value: Number) -> str:
@@ -184,12 +184,16 @@ class Guess:
         return self.card.text()
 
 
-def as_number(value: Any, like: Number | None = None) -> Number | None:
+def read_guess(value: Any, like: Number | None = None) -> Number | None:
     """Returns the number that somebody means, or None; several, of the same sum, if another has several."""
     if isinstance(like, tuple):
         values = value if isinstance(value, tuple | list) else ()
-        parts = tuple(x for part in values if isinstance(x := as_number(part), float) and x >= 0)
-        return parts if len(parts) == len(values) == len(like) and near(sum(parts), sum(like), 1e-3) else None
+        parts = tuple(x for part in values if isinstance(x := read_guess(part), float) and x >= 0)
+        return (
+            parts
+            if len(parts) == len(values) == len(like) and is_close(sum(parts), sum(like), 1e-3)
+            else None
+        )
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -197,28 +201,28 @@ def as_number(value: Any, like: Number | None = None) -> Number | None:
     return number if math.isfinite(number) else None
 
 
-def pairs(first: Number, second: Number) -> list[tuple[float, float]]:
+def pair_parts(first: Number, second: Number) -> list[tuple[float, float]]:
     """Returns the parts of two distributions side by side; of two numbers, both."""
     columns = [number if isinstance(number, tuple) else (number,) for number in (first, second)]
     return list(zip(*columns, strict=True))
 
 
-def near(first: Number, second: Number, tolerance: float) -> bool:
+def is_close(first: Number, second: Number, tolerance: float) -> bool:
     """Whether two numbers, or all parts of two distributions, are the same, relative to the second."""
-    return all(abs(a - b) <= tolerance * max(abs(b), 1e-12) for a, b in pairs(first, second))
+    return all(abs(a - b) <= tolerance * max(abs(b), 1e-12) for a, b in pair_parts(first, second))
 
 
-def questions_in(text: str) -> tuple[Question, ...]:
+def read_questions(text: str) -> tuple[Question, ...]:
     """Reads questions from TOML, a table each; questions.toml says what stands in it."""
     questions = []
-    for key, fields in joined(tomllib.loads(text)).items():
+    for key, fields in join_lines(tomllib.loads(text)).items():
         choices = {letter: Choice(**choice) for letter, choice in fields.pop("choices", {}).items()}
         slips = tuple(Slip(**slip) for slip in fields.pop("slips", ()))
         questions.append(Question(key, **fields, choices=choices, slips=slips))
     return tuple(questions)
 
 
-QUESTIONS = questions_in(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
+QUESTIONS = read_questions(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
 
 
 def predict(key: str, choices: Mapping[str, str] | None = None, guess: Any = None) -> Guess:

@@ -14,7 +14,9 @@ from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import find_patch
 from minispec.verifiers.coupled import verify_coupled
 
-PARTS = [f"{verify.__name__}:{part}" for part in ("residual", "next_distribution", "accept_rejection")]
+RULE_FUNCTIONS = [
+    f"{verify.__name__}:{part}" for part in ("residual", "next_distribution", "accept_rejection")
+]
 
 
 def rule_with(bug: str) -> Verifier:
@@ -24,7 +26,7 @@ def rule_with(bug: str) -> Verifier:
         ValueError: if there is no such mutant, or its bug is somewhere else.
     """
     mutant = mutant_named(bug)
-    if mutant.function not in PARTS:
+    if mutant.function not in RULE_FUNCTIONS:
         raise ValueError(f"the bug {bug} is in {mutant.function}, not in a rule")
     space: dict[str, Any] = {"__name__": f"{verify.__name__} with {bug}"}
     for source in (inspect.getsource(verify), find_patch(mutant).faulty):
@@ -33,7 +35,7 @@ def rule_with(bug: str) -> Verifier:
 
 
 # All three keep the target's distribution. They differ in acceptance, and in their use of random numbers.
-SOUND: dict[str, Verifier] = {
+RIGHT_RULES: dict[str, Verifier] = {
     "the shipped rejection rule": verify_rejection,
     "the same rule with other random numbers": Verifier(
         "rejection",
@@ -54,5 +56,5 @@ BUGS = (
     "going-on-after-a-rejection",
     "one-number-for-all-places",
 )
-BUGGY = {bug: rule_with(bug) for bug in BUGS}
-RULES: dict[str, Verifier] = {**SOUND, **BUGGY}
+BUGGY_RULES = {bug: rule_with(bug) for bug in BUGS}
+RULES: dict[str, Verifier] = {**RIGHT_RULES, **BUGGY_RULES}

@@ -20,9 +20,15 @@ from minispec.evidence.checker import guard
 from minispec.evidence.checker.calls import one_line
 
 SECONDS = 30  # for all runs of one check together
-NOTHING = "There is nothing in it yet."
+BLANK_TEXT = "There is nothing in it yet."
 NO_RETURN = "it returned None: is the `return` missing?"
-EMPTY = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}  # of a function without a body
+EMPTY_OPCODES = {
+    "RESUME",
+    "NOP",
+    "LOAD_CONST",
+    "RETURN_VALUE",
+    "RETURN_CONST",
+}  # of a function without a body
 
 
 class Malformed(Exception):
@@ -43,11 +49,11 @@ class Outcome:
         return self.kind == "blank"
 
 
-BLANK = Outcome(fault=NOTHING, kind="blank")
-LATE = Outcome(fault="it had not come to an end in time", kind="OutOfTime")
+BLANK = Outcome(fault=BLANK_TEXT, kind="blank")
+TIMED_OUT = Outcome(fault="it had not come to an end in time", kind="OutOfTime")
 
 
-def attempt(
+def run_answer(
     run: Callable[..., Any],
     answer: Any,
     arguments: Sequence[Any],
@@ -55,20 +61,20 @@ def attempt(
 ) -> Outcome:
     """Runs an answer once, and reads what came back into a form that can be compared.
 
-    What calls the answer is `called`, or another run of `minispec.classroom.trials`. The end of the time goes
-    through: whoever has set a limit hears of it.
+    `run` is `call_answer`, or another run of `minispec.classroom.trials`. `OutOfTime` goes through: whoever
+    has set a limit handles it.
     """
     try:
-        return Outcome(readable(read, present(run(answer, *arguments))))
+        return Outcome(read_value(read, require_value(run(answer, *arguments))))
     except NotImplementedError:
         return BLANK
     except Malformed as malformed:
         return Outcome(fault=str(malformed), kind=str(malformed))
     except (Exception, SystemExit) as error:
-        return Outcome(fault=raised(error, answer), kind=type(error).__name__)
+        return Outcome(fault=describe_error(error, answer), kind=type(error).__name__)
 
 
-def present(value: Any) -> Any:
+def require_value(value: Any) -> Any:
     """Returns a value that is one; raises NotImplementedError for `...`, and `Malformed` for None."""
     if value is ...:
         raise NotImplementedError
@@ -77,7 +83,7 @@ def present(value: Any) -> Any:
     return value
 
 
-def readable(read: Callable[[Any], Any], value: Any) -> Any:
+def read_value(read: Callable[[Any], Any], value: Any) -> Any:
     """Returns what has been read; `Malformed` if it cannot be, for what came back may be any object."""
     try:
         return read(value)
@@ -87,32 +93,32 @@ def readable(read: Callable[[Any], Any], value: Any) -> Any:
         raise Malformed(f"what it returned cannot be read: {one_line(error)}") from None
 
 
-def called(answer: Any, *arguments: Any) -> Any:
+def call_answer(answer: Any, *arguments: Any) -> Any:
     """Calls an answer.
 
     Raises:
         Malformed: if it changed what it was handed.
     """
-    before = contents(arguments)
+    before = mutable_contents(arguments)
     value = answer(*arguments)
-    if contents(arguments) != before:
+    if mutable_contents(arguments) != before:
         raise Malformed("it changed the input that it was handed; work on a copy")
     return value
 
 
-def contents(value: Any) -> Any:
+def mutable_contents(value: Any) -> Any:
     """Returns what can be changed in an argument (lists, tensors, drafts) as new lists; all else as it is."""
     match value:
         case Tensor():
             return value.tolist()
         case list() | tuple():
-            return [contents(item) for item in value]
+            return [mutable_contents(item) for item in value]
         case Draft():
-            return [contents(field) for field in vars(value).values()]
+            return [mutable_contents(field) for field in vars(value).values()]
     return value
 
 
-def raised(error: BaseException, answer: Any) -> str:
+def describe_error(error: BaseException, answer: Any) -> str:
     """Says what was raised, and in which line of the student's code."""
     code = getattr(answer, "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)
@@ -126,7 +132,7 @@ def raised(error: BaseException, answer: Any) -> str:
     return f"it raised {one_line(error)}{where}"
 
 
-def unwritten(answer: Any) -> Outcome | None:
+def missing_code(answer: Any) -> Outcome | None:
     """Says what is missing where there is no function to run; None if there is one."""
     if answer is None or answer is ...:
         return Outcome(fault="Nothing was handed in yet.", kind="blank")
@@ -134,7 +140,7 @@ def unwritten(answer: Any) -> Outcome | None:
         fault = f"A function is wanted, not a {type(answer).__name__}: hand in its name, without brackets."
         return Outcome(fault=fault, kind="no function")
     code = getattr(answer, "__code__", None)
-    if code is None or any(step.opname not in EMPTY for step in dis.get_instructions(code)):
+    if code is None or any(step.opname not in EMPTY_OPCODES for step in dis.get_instructions(code)):
         return None
     return BLANK if set(code.co_consts) <= {None, answer.__doc__} else None
 
@@ -148,39 +154,39 @@ def time_limit(seconds: float = SECONDS) -> AbstractContextManager[None]:
 # What may come back, and in which words it is asked for.
 
 
-def described(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Says what kind of thing something is."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {list(value.shape)}"
     return f"{type(value).__name__} {value!s:.60}"
 
 
-def real(value: Any, name: str = "a number") -> float:
+def read_number(value: Any, name: str = "a number") -> float:
     """Reads a number, out of whatever holds one; NaN and infinity are numbers too."""
     if isinstance(value, bool | str) or (isinstance(value, Tensor) and value.numel() != 1):
-        raise Malformed(f"{name} is wanted, and it returned {described(value)}")
+        raise Malformed(f"{name} is wanted, and it returned {describe_value(value)}")
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise Malformed(f"{name} is wanted, and it returned {described(value)}") from None
+        raise Malformed(f"{name} is wanted, and it returned {describe_value(value)}") from None
 
 
-def whole(value: Any, name: str = "a whole number") -> int:
+def read_integer(value: Any, name: str = "a whole number") -> int:
     """Reads an integer, out of whatever holds one."""
-    number = real(value, name)
+    number = read_number(value, name)
     if not number.is_integer():
         raise Malformed(f"{name} is wanted, and it returned {number:g}")
     return int(number)
 
 
-def ids(value: Any, name: str = "a list of token ids", count: int | None = None) -> tuple[int, ...]:
+def read_ids(value: Any, name: str = "a list of token ids", count: int | None = None) -> tuple[int, ...]:
     """Reads a list of whole numbers, `count` of them if that is given."""
     if isinstance(value, Tensor) and value.dim() == 1:
         value = value.tolist()
     if not isinstance(value, list | tuple):
-        raise Malformed(f"{name} is wanted, and it returned {described(value)}")
+        raise Malformed(f"{name} is wanted, and it returned {describe_value(value)}")
     try:
-        integers = tuple(whole(item) for item in value)
+        integers = tuple(read_integer(item) for item in value)
     except Malformed:
         raise Malformed(f"{name} is wanted, and something in it is no whole number: {value!s:.80}") from None
     if count not in (None, len(integers)):
@@ -188,17 +194,17 @@ def ids(value: Any, name: str = "a list of token ids", count: int | None = None)
     return integers
 
 
-def numbers(value: Any, shape: tuple[int, ...] | None = None, name: str = "a tensor") -> Tensor:
+def read_tensor(value: Any, shape: tuple[int, ...] | None = None, name: str = "a tensor") -> Tensor:
     """Reads a tensor of numbers, [shape] if one is given, as float64."""
     try:
         tensor = torch.as_tensor(value, dtype=torch.float64).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
-        raise Malformed(f"{name} is wanted, and it returned {described(value)}") from None
+        raise Malformed(f"{name} is wanted, and it returned {describe_value(value)}") from None
     if shape is not None and tuple(tensor.shape) != shape:
         raise Malformed(f"{name} of shape {list(shape)} is wanted, and it has shape {list(tensor.shape)}")
     return tensor
 
 
-def nested(value: Any) -> Any:
+def as_tuples(value: Any) -> Any:
     """Returns nested lists as nested tuples."""
-    return tuple(nested(item) for item in value) if isinstance(value, list) else value
+    return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value

@@ -16,13 +16,13 @@ class Forward:
     """One forward of a watched model."""
 
     model: str  #: the model's name
-    held: tuple[int, ...]  #: the tokens in its cache before
-    read: tuple[int, ...]  #: the tokens that it has read
+    cached: tuple[int, ...]  #: the tokens in its cache before
+    tokens: tuple[int, ...]  #: the tokens that it has read
 
     @property
     def after(self) -> tuple[int, ...]:
         """The tokens in its cache afterwards."""
-        return self.held + self.read
+        return self.cached + self.tokens
 
 
 class WatchedModel(LimitedModel):
@@ -52,11 +52,11 @@ class WatchedModel(LimitedModel):
             raise Malformed(f"the {self._name} was called with a cache that is not its own")
         if tokens.dim() != 2 or tokens.shape[0] != 1 or tokens.shape[1] == 0:
             raise Malformed(f"the {self._name} was called with tokens {list(tokens.shape)}: [1, n] is wanted")
-        held = self._contents[cache][: cache.row_lengths[0]]
-        read = tokens[0].tolist()
+        cached = self._contents[cache][: cache.row_lengths[0]]
+        token_ids = tokens[0].tolist()
         hidden = super().hidden(tokens, cache, tree)
-        self._contents[cache] = held + read
-        self._log.append(Forward(self._name, tuple(held), tuple(read)))
+        self._contents[cache] = cached + token_ids
+        self._log.append(Forward(self._name, tuple(cached), tuple(token_ids)))
         return hidden
 
 
@@ -78,24 +78,24 @@ def cache_faults(log: Sequence[Forward], prompt: Sequence[int], emitted: Sequenc
     start = 0
     for number, end in enumerate(rounds_of(log, prompt)):
         target = log[end]
-        beginning = target.after[: len(target.held) + 1]
+        beginning = target.after[: len(target.cached) + 1]
         drafted = [forward for forward in log[start:end] if forward.model == "draft model"]
         if beginning != text[: len(beginning)]:
             faults.add("what the target has read is not the text")
-        elif drafted and len(target.read) > 1:
+        elif drafted and len(target.tokens) > 1:
             faults |= _draft_faults(drafted[-1].after, target.after)
-        if number and len(target.read) > k + 1:
+        if number and len(target.tokens) > k + 1:
             faults.add("the target reads more than the pending token and the draft")
-        if number and sum(len(forward.read) for forward in drafted) > k + 1:
+        if number and sum(len(forward.tokens) for forward in drafted) > k + 1:
             faults.add("the draft model reads parts of the text again")
         start = end + 1
     return faults
 
 
-def _draft_faults(held: tuple[int, ...], block: tuple[int, ...]) -> set[str]:
+def _draft_faults(draft_tokens: tuple[int, ...], block: tuple[int, ...]) -> set[str]:
     """Compares what the draft has read with what the target has read; the last guess may be left out."""
-    if held in (block, block[:-1]):
+    if draft_tokens in (block, block[:-1]):
         return set()
-    if len(held) < len(block) - 1:
+    if len(draft_tokens) < len(block) - 1:
         return {"the draft's cache lacks a token of the text"}
     return {"the draft's cache holds a token that is not in the text"}

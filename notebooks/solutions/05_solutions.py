@@ -24,7 +24,7 @@ def verify_greedily(drafted, best):
 check("verify-greedily", verify_greedily, strict=True)
 
 # %% [markdown]
-# ## Build the mask of a verification pass
+# ## Build the mask of a verification forward
 #
 # Row i is the token at position cached + i of the text, and sees that position and all before it.
 # That is a lower triangle, shifted to the right by what is cached.

@@ -10,7 +10,7 @@ from minispec.classroom import check
 # ## Write the loop
 #
 # Each round drafts, scores, verifies and rolls back, and the last token of the text is pending. The
-# last round may gain more than is wanted, so the result is cut at n.
+# last round may emit more than is wanted, so the result is cut at n.
 
 
 # %% tags=["exercise"]

@@ -85,8 +85,8 @@ check("continue-greedily", continue_greedily)
 # ## One forward, one token
 #
 # Here is the loop in two functions. A run of the model through all of its layers is called a
-# *forward* (in papers: a forward pass). One forward answers for every position of the text. The
-# loop needs only the last answer.
+# *forward* (in papers: a forward pass). It answers for every position of the text. The loop needs
+# only the last answer.
 
 
 # %% tags=["written", "nbval-check-output"]
@@ -136,11 +136,13 @@ from minispec.evidence.theory.formulas import Hardware, forward_cost
 from minispec.show.plots.speed import bytes_against_arithmetic
 
 chip = Hardware("a chip with 1 TB/s and 100 Tflop/s", bandwidth=1e12, arithmetic=100e12)
-one, five, hundred = (forward_cost(7e9, 2, chip, tokens) for tokens in (1, 5, 100))
-print(f"reading {1e3 * one.moving:.0f} ms, computing {1e3 * one.computing:.2f} ms a position;")
-print(f"equal at {one.moving / one.computing:.0f} positions")
-assert one.moving == five.moving and round(five.computing / one.computing) == 5
-bytes_against_arithmetic([one, five, hundred], chip, "a model of 7 billion weights")
+cost_1, cost_5, cost_100 = (forward_cost(7e9, 2, chip, tokens) for tokens in (1, 5, 100))
+print(
+    f"reading {1e3 * cost_1.moving:.0f} ms, computing {1e3 * cost_1.computing:.2f} ms a position;"
+)
+print(f"equal at {cost_1.moving / cost_1.computing:.0f} positions")
+assert cost_1.moving == cost_5.moving and round(cost_5.computing / cost_1.computing) == 5
+bytes_against_arithmetic([cost_1, cost_5, cost_100], chip, "a model of 7 billion weights")
 
 # %% [markdown]
 # Weights that have been read can serve any number of positions, so the bar for reading does not
@@ -202,7 +204,7 @@ five_guess.against(ratio)
 def speculate_greedily(target, draft, prompt, n, k):
     """Returns the n tokens that the target would emit alone, and how many forwards it took."""
     text = list(prompt)
-    forwards = 0
+    target_calls = 0
     while len(text) < len(prompt) + n:
         guesses = continue_alone(draft, text, k)  # k forwards of the small model
         best = most_probable(target, text + guesses)[-k - 1 :]  # one forward of the large one
@@ -210,12 +212,13 @@ def speculate_greedily(target, draft, prompt, n, k):
         while kept < k and guesses[kept] == best[kept]:
             kept += 1
         text += [*guesses[:kept], best[kept]]  # after what is kept, the target's own token
-        forwards += 1
-    return text[len(prompt) :][:n], forwards
+        target_calls += 1
+    return text[len(prompt) :][:n], target_calls
 
 
-tokens, forwards = speculate_greedily(target, draft, prompt, n=40, k=5)
-print(f"{len(tokens)} tokens, {forwards} forwards of the target; the same text: {tokens == alone}")
+tokens, target_calls = speculate_greedily(target, draft, prompt, n=40, k=5)
+print(f"{len(tokens)} tokens, {target_calls} forwards of the target;", end=" ")
+print("the same text:", tokens == alone)
 
 # %% [markdown]
 # Why k + 1 answers? The answer after the last token of the text judges the first guess. The answer
@@ -231,10 +234,10 @@ drafter = minispec.ModelDrafter(draft)
 rule = minispec.verify_greedy
 run = minispec.record(target, drafter, [prompt], k=5, verifier=rule, **settings)
 counts = run.statistics()
-print(f"{counts.emitted} tokens, {counts.target_calls} forwards of the target, as ours: {forwards}")
+print(f"{counts.emitted} tokens, {counts.target_calls} forwards, as above: {target_calls}")
 print(f"{counts.tokens_per_target_call:.2f} tokens a forward, {counts.drafted} guesses", end=" ")
 print("(near the limit a round guesses fewer)")
-assert (run.tokens(), counts.target_calls) == (tokens, forwards) and tokens == alone
+assert (run.tokens(), counts.target_calls) == (tokens, target_calls) and tokens == alone
 
 # %% [markdown]
 # ### Try it: change a value and run the cell again

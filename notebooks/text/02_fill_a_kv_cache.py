@@ -164,9 +164,9 @@ from minispec.core.prefill import prefill
 
 cache = target.new_cache(rows=1)
 catch_up(target, cache, prompt)
-theirs, _ = prefill(target, [prompt])  # the package's, for any number of rows
-print("ours holds", *cache.row_lengths, "tokens, the package's", *theirs.row_lengths)
-assert torch.equal(read(target, cache, prompt[-1:]), read(target, theirs, prompt[-1:]))
+package_cache, _ = prefill(target, [prompt])  # the package's, for any number of rows
+print("your cache holds", *cache.row_lengths, "tokens, the package's", *package_cache.row_lengths)
+assert torch.equal(read(target, cache, prompt[-1:]), read(target, package_cache, prompt[-1:]))
 
 # %% [markdown]
 # With these two, the loop of the target alone has four lines. It draws the next token from the
@@ -188,15 +188,15 @@ def generate_basic(target, prompt, *, max_new_tokens, warp, rng):
 # notebooks: whatever we do to be faster, this is the text that must come out.
 
 # %% tags=["nbval-check-output"]
-ours = {}
-theirs = {}
+alone = {}
+package = {}
 for temperature in (0, 1):
     settings = dict(max_new_tokens=20, warp=minispec.Warp(temperature))
-    ours[temperature] = generate_basic(target, prompt, rng=minispec.SeededRng(1), **settings)
+    alone[temperature] = generate_basic(target, prompt, rng=minispec.SeededRng(1), **settings)
     steps = minispec.generate(target, [prompt], rng=minispec.SeededRng(1), **settings)
-    theirs[temperature] = [token for (token,) in steps]
-    print(f"temperature {temperature}:{pair.tokenizer.decode(ours[temperature])}")
-assert ours == theirs
+    package[temperature] = [token for (token,) in steps]
+    print(f"temperature {temperature}:{pair.tokenizer.decode(alone[temperature])}")
+assert alone == package
 
 # %% [markdown]
 # ### Try it: change a value and run the cell again
@@ -276,14 +276,14 @@ assert first.target_cache.before == first.draft_cache.before == (len(prompt) - 1
 cache_grid(trace, words, 0, ["before", "drafted", "verified"])
 
 # %% tags=["hide-input", "misleads-whole-sequence", "claim-A3"]
-forwards = []  # positions that go through the target, one number for each forward
+widths = []  # positions that go through the target, one number for each forward
 hook = target.embed_tokens.register_forward_pre_hook(
-    lambda _, given: forwards.append(given[0].shape[1])
+    lambda _, given: widths.append(given[0].shape[1])
 )
 again = minispec.record(target, minispec.ModelDrafter(draft), [prompt], **settings)
 hook.remove()
-assert forwards[0] == len(prompt) - 1  # prefill
-assert forwards[1:] == [1 + r.drafted(0) for r in again.rounds]  # the pending token and the draft
+assert widths[0] == len(prompt) - 1  # prefill
+assert widths[1:] == [1 + r.drafted(0) for r in again.rounds]  # the pending token and the draft
 
 # %% [markdown]
 # It reads the pending token and the draft, no more. Do it with your own functions. The logits are

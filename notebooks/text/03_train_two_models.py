@@ -174,15 +174,15 @@ from minispec.train.training import train_pair
 
 reports = []
 with TemporaryDirectory() as folder:
-    _, made = train_pair(recipe, Path(folder), reports.append, dataset=dataset)
-theirs = {report.model: report.loss for report in reports if report.step == 1}
+    _, trained = train_pair(recipe, Path(folder), reports.append, dataset=dataset)
+expected = {report.model: report.loss for report in reports if report.step == 1}
 torch.manual_seed(0)
-ours = {"target": next(train(for_training(draw_weights(minispec.GPT(small))), sequences, 1))}
-student = made["draft-plain"].model.requires_grad_(True)
-ours["draft"] = next(distil(student, made["target"].model, sequences, 1))
-for name, loss in ours.items():
-    print(f"{name:6}: loss of the first batch {loss:.2f}, the package's {theirs[name]:.2f}")
-assert all(abs(ours[name] - theirs[name]) < 0.05 for name in ours)  # some compute in bfloat16
+losses = {"target": next(train(for_training(draw_weights(minispec.GPT(small))), sequences, 1))}
+student = trained["draft-plain"].model.requires_grad_(True)
+losses["draft"] = next(distil(student, trained["target"].model, sequences, 1))
+for name, loss in losses.items():
+    print(f"{name:6}: loss of the first batch {loss:.2f}, the package's {expected[name]:.2f}")
+assert all(abs(losses[name] - expected[name]) < 0.05 for name in losses)  # some compute in bfloat16
 
 # %% [markdown]
 # How far is it to the floor? The floor can be computed, because each story knows its own
@@ -231,7 +231,7 @@ def in_common(target, draft, tokens):
 # %%
 from minispec.train.evaluate import forced_positions, whole_documents
 
-tokens, mask = whole_documents(pair.tokenizer, dataset.corpus.validation, 256, limit=60)
+tokens, mask = whole_documents(pair.tokenizer, dataset.corpus.validation, 256, most=60)
 common = in_common(target, draft, tokens)  # [60, n]
 real = mask[:, 1:]  # [60, n]: without padding
 alpha = float(common[real].mean())
@@ -281,8 +281,8 @@ along_the_text(positions)
 # Tell a story of your own, or change where the cat slept. Which words have p and q least in common?
 
 # %% tags=["try-it"]
-mine = "Once there were two friends. Rue the cat had a kite. She slept on the floor."
-ids = pair.tokenizer.encode(mine + " The cat sat on the floor.")
+story = "Once there were two friends. Rue the cat had a kite. She slept on the floor."
+ids = pair.tokenizer.encode(story + " The cat sat on the floor.")
 shares = in_common(target, draft, torch.tensor([ids]))[0].tolist()
 for share, token in zip(shares, ids[1:], strict=True):
     print(f"{share:.2f} {'█' * round(20 * share):20} {pair.tokenizer.piece(token)!r}")
@@ -347,8 +347,8 @@ assert "share one vocabulary" in refusal
 # agree on the easy words, and neither has learned the hard ones yet.
 
 # %%
-mine = in_common(my_target, my_draft.requires_grad_(False), tokens)[real].mean()
-measured = f"α = {mine:.2f} for the pair that you trained, {alpha:.3f} for the shipped one."
+my_alpha = in_common(my_target, my_draft.requires_grad_(False), tokens)[real].mean()
+measured = f"α = {my_alpha:.2f} for the pair that you trained, {alpha:.3f} for the shipped one."
 wrote(train, distil, in_common, measured=measured)
 
 # %% [markdown]

@@ -128,10 +128,11 @@ tokens, dists = draft(draft_model, cache, prompt[-1], 4, warp, minispec.SeededRn
 drafter = minispec.ModelDrafter(draft_model)
 drafter.start([prompt], target.hidden(torch.tensor([prompt[:-1]])))
 round_rng = RoundRng(minispec.SeededRng(3), RoundPlan.unlimited(rows=1, device=target.device))
-theirs = drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=round_rng)
+package_draft = drafter.propose(torch.tensor(prompt[-1:]), k=4, warp=warp, rng=round_rng)
 print("drafted:", *(repr(words[token]) for token in tokens))
 print("tokens in the two caches:", *cache.row_lengths, *drafter.cache_lengths)
-assert tokens == theirs.tokens[0].tolist() and torch.equal(torch.stack(dists), theirs.probs[0])
+same_q = torch.equal(torch.stack(dists), package_draft.probs[0])
+assert tokens == package_draft.tokens[0].tolist() and same_q
 
 # %% tags=["hide-input", "claim-A2"]
 calls = []
@@ -212,16 +213,16 @@ assert alpha[1] == max(alpha.values())
 
 # %% tags=["claim-C2", "claim-C5", "claim-E3"]
 settings = dict(max_new_tokens=64, rng=rng, **greedy)
-forwards = []
+target_calls = []
 wasted = []
 story = pair.info["prompts"][0]
 for k in (1, 2, 4, 8, 16):
     run = minispec.record(target, minispec.ModelDrafter(draft_model), [story], k=k, **settings)
     counts = run.statistics()
-    forwards.append(counts.target_calls)
+    target_calls.append(counts.target_calls)
     wasted.append(counts.drafted - counts.accepted)
-    print(f"K = {k:2}: {forwards[-1]:2} forwards of the target, {wasted[-1]:3} wasted guesses")
-assert forwards[-1] < forwards[0] and wasted[-1] > wasted[0]
+    print(f"K = {k:2}: {target_calls[-1]:2} forwards of the target, {wasted[-1]:3} wasted guesses")
+assert target_calls[-1] < target_calls[0] and wasted[-1] > wasted[0]
 
 # %% [markdown]
 # Do wasted guesses matter? It is often said that drafting takes negligible time. Measure it.
@@ -311,9 +312,8 @@ texts = {}
 for name, model in (("trained", draft_model), ("untrained", untrained)):
     run = minispec.record(target, minispec.ModelDrafter(model), [prompt], **settings)
     texts[name], counts = run.tokens(), run.statistics()
-    print(
-        f"{name:9} {counts.target_calls:2} forwards, {counts.accepted} of {counts.tested} accepted"
-    )
+    accepted = f"{counts.accepted} of {counts.tested} accepted"
+    print(f"{name:9} {counts.target_calls:2} forwards, {accepted}")
 print("\nboth:", pair.tokenizer.decode(texts["untrained"]))
 assert texts["trained"] == texts["untrained"]
 

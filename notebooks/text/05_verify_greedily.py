@@ -154,9 +154,9 @@ for name, shift in (("the row before the guess", 0), ("the row of the guess itse
     kept = 0
     while kept < 2 and guesses[kept] == rows[kept + shift]:
         kept += 1
-    made = [*guesses[:kept], rows[kept + shift]]
-    print(f"judged by {name:27}: a {' '.join(made)}")
-assert made == ["c"]
+    emitted = [*guesses[:kept], rows[kept + shift]]
+    print(f"judged by {name:27}: a {' '.join(emitted)}")
+assert emitted == ["c"]
 
 # %% [markdown]
 # One row off, right guesses are rejected. Worse, the text is wrong: this target never emits c after
@@ -284,8 +284,8 @@ predict("tokens-of-a-round", guess=None)
 
 # %% tags=["claim-B3", "misleads-second-pass"]
 full = next(r for r in rounds if r.kind(0) == "bonus")
-ours = accept_greedy(full.draft.tokens[0].tolist(), None, full.target_logits[0], rng)
-assert ours == list(full.emitted[0]) and len(ours) == full.drafted(0) + 1
+emitted = accept_greedy(full.draft.tokens[0].tolist(), None, full.target_logits[0], rng)
+assert emitted == list(full.emitted[0]) and len(emitted) == full.drafted(0) + 1
 verification_strip(full, words)
 
 # %% [markdown]
@@ -295,8 +295,8 @@ verification_strip(full, words)
 # target accept in one call?
 
 # %% tags=["try-it"]
-mine = " sat on the mat. Pip the cow"
-guesses = pair.tokenizer.encode(mine)
+continuation = " sat on the mat. Pip the cow"
+guesses = pair.tokenizer.encode(continuation)
 with torch.inference_mode():
     answers = target(torch.tensor([[*prompt, *guesses]]))[0, -len(guesses) - 1 :]
 emitted = accept_greedy(guesses, None, answers, None)
@@ -320,15 +320,15 @@ with torch.inference_mode():
         kept = next((i for i in range(5) if guesses[i] != answers[i]), 5)
         text += guesses[:kept] or answers[:1]  # no correction, no bonus
         calls += 1 if kept else 2
-made = len(text) - len(story)
-print(f"{made} tokens in {calls} target calls: {made / calls:.2f} a call")
+new_tokens = len(text) - len(story)
+print(f"{new_tokens} tokens in {calls} target calls: {new_tokens / calls:.2f} a call")
 
 # %% [markdown]
 # As many tokens with correction and bonus:
 
 # %%
 drafter = minispec.ModelDrafter(draft)
-loop = dict(k=5, verifier=minispec.verify_greedy, max_new_tokens=made, **settings)
+loop = dict(k=5, verifier=minispec.verify_greedy, max_new_tokens=new_tokens, **settings)
 counts = minispec.record(target, drafter, [story], **loop).statistics()
 print(f"{counts.emitted} tokens in {counts.target_calls} target calls", end=": ")
 print(f"{counts.tokens_per_target_call:.2f} a call")

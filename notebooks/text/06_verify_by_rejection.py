@@ -214,10 +214,12 @@ shipped = (minispec.verify_greedy, minispec.verify_coupled)
 shipped += (rule_with("correction-from-p"), minispec.verify_rejection)
 same = []
 worked_out = (exact_1, exact_2, exact_3, exact_4)
-for number, (rule, ours) in enumerate(zip(shipped, worked_out, strict=True), 1):
+for number, (rule, by_hand) in enumerate(zip(shipped, worked_out, strict=True), 1):
     exact = first_token(rule, p, q)  # the package's rule, on every branch: nothing is sampled
     print(f"rule {number}: keeps {exact.acceptance:.2f}, gives {parts(exact.distribution, 12)}")
-    pairs = zip(exact.accepted + exact.correction, [*ours.accepted, *ours.correction], strict=True)
+    pairs = zip(
+        exact.accepted + exact.correction, [*by_hand.accepted, *by_hand.correction], strict=True
+    )
     same += [abs(a - b) < 1e-12 for a, b in pairs]
 assert all(same)
 
@@ -275,15 +277,15 @@ rule_distribution(my_rule, my_p, "abc", q=my_q, name="Rule 4")
 
 # %% tags=["claim-D1"]
 always_c = [0.0, 0.0, 1.0]
-made = {}
+by_q = {}  # the distribution that comes out, with this q
 for name, used in (("(0, 0, 1)", always_c), ("(1, 1, 4)/6", q)):
     stays = min(1, p[2] / used[2])
     excess = [max(0, a - b) for a, b in zip(p, used, strict=True)]
     a, b, c = ((1 - stays) * mass / sum(excess) for mass in excess)
-    made[name] = [a, b, c + stays]
-    print(f"q = {name:11}: keeps {stays:.3f}, and gives {parts(made[name], 12)}")
+    by_q[name] = [a, b, c + stays]
+    print(f"q = {name:11}: keeps {stays:.3f}, and gives {parts(by_q[name], 12)}")
 wrong = first_token(minispec.verify_rejection, p, q, drawn_from=always_c)
-assert max(abs(a - b) for a, b in zip(wrong.distribution, made["(1, 1, 4)/6"], strict=True)) < 1e-12
+assert max(abs(a - b) for a, b in zip(wrong.distribution, by_q["(1, 1, 4)/6"], strict=True)) < 1e-12
 rule_distribution(wrong, p, "abc", q=always_c, name="With the wrong q, rule 4")
 
 # %% [markdown]
@@ -304,7 +306,7 @@ goal("accept-one-row")
 
 # %% tags=["exercise"]
 def accept_one_row(tokens, dists, target_dists, rng):
-    """Returns the ids that a round gains: those accepted, then the correction or the bonus.
+    """Returns the ids that a round emits: those accepted, then the correction or the bonus.
 
     tokens: K drafted ids; dists: K distributions q, [V] each; tokens[i] was drawn from dists[i].
     target_dists: K + 1 distributions p, [V] each; the last one is for the token after all K.

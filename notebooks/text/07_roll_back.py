@@ -149,8 +149,8 @@ real.advance()
 real.truncate([kept])
 real.begin(1)
 both = real.append(0, keys[-1][None, None, None], values[-1][None, None, None])
-for theirs, ours in zip(both, (keys, values), strict=True):  # [1, 1, kept + 1, size]
-    assert torch.allclose(theirs[0, 0], torch.stack(ours), atol=1e-4)
+for cached, listed in zip(both, (keys, values), strict=True):  # [1, 1, kept + 1, size]
+    assert torch.allclose(cached[0, 0], torch.stack(listed), atol=1e-4)
 
 # %% [markdown]
 # The same logits: nothing was copied, and nothing was read again. You have already a function that
@@ -195,9 +195,9 @@ drafter = minispec.ModelDrafter(draft)
 greedy = minispec.Warp(temperature=0)
 rng = minispec.SeededRng(0)
 settings = dict(verifier=minispec.verify_greedy, warp=greedy, rng=rng, max_new_tokens=48)
-mine = minispec.record(target, drafter, [prompt], k=5, **settings)
-cuts = [run.target_cache for run in mine.rounds]
-new = len(mine.tokens())
+package_run = minispec.record(target, drafter, [prompt], k=5, **settings)
+cuts = [r.target_cache for r in package_run.rounds]
+new = len(package_run.tokens())
 passed = sum(cut.verified[0] - cut.before[0] for cut in cuts)
 stayed = sum(cut.after[0] - cut.before[0] for cut in cuts)
 print(f"the target read {passed} positions for {new} new tokens:")
@@ -254,7 +254,7 @@ for recorded in trace.rounds[:4]:
     text += recorded.emitted[0]
     held.append([int(cache.lengths) for cache in caches.values()])
     print(f"{recorded.kind(0):10}: the caches hold {held[-1]}, and need {len(text) - 1}")
-assert all(ours == theirs + 1 for ours, theirs in held)
+assert all(target_length == draft_length + 1 for target_length, draft_length in held)
 
 # %% [markdown]
 # After a correction both hold too much, or just enough; after a bonus the draft lacks one. And once
@@ -262,22 +262,24 @@ assert all(ours == theirs + 1 for ours, theirs in held)
 # but the pending one**. Check it on a run of the package.
 
 # %% tags=["claim-C1", "claim-C3"]
-mine = minispec.record(target, drafter, [prompt], k=5, **settings)
+package_run = minispec.record(target, drafter, [prompt], k=5, **settings)
 committed, caught_up, holds = len(prompt), 0, []
-for run in mine.rounds:
-    committed += len(run.emitted[0])
-    ours = run.target_cache
-    drafts = run.draft_cache
-    holds.append(ours.after[0] == drafts.after[0] == committed - 1)
-    caught_up += max(0, drafts.after[0] - drafts.verified[0])
-bonuses = sum(run.kind(0) == "bonus" for run in mine.rounds)
+for r in package_run.rounds:
+    committed += len(r.emitted[0])
+    target_lengths = r.target_cache
+    draft_lengths = r.draft_cache
+    holds.append(target_lengths.after[0] == draft_lengths.after[0] == committed - 1)
+    caught_up += max(0, draft_lengths.after[0] - draft_lengths.verified[0])
+bonuses = sum(r.kind(0) == "bonus" for r in package_run.rounds)
 print(f"it holds after {sum(holds)} of {len(holds)} rounds")
 print(f"{bonuses} rounds ended in a bonus, and {caught_up} tokens were caught up")
 assert all(holds) and caught_up == bonuses
 
 # %% tags=["hide-input"]
-assert held == [[r.target_cache.verified[0], r.draft_cache.verified[0]] for r in mine.rounds[:4]]
-assert [r.emitted for r in mine.rounds[:4]] == [r.emitted for r in trace.rounds[:4]]
+assert held == [
+    [r.target_cache.verified[0], r.draft_cache.verified[0]] for r in package_run.rounds[:4]
+]
+assert [r.emitted for r in package_run.rounds[:4]] == [r.emitted for r in trace.rounds[:4]]
 
 # %% [markdown]
 # ## Exercise
@@ -356,7 +358,7 @@ cut = run.target_cache
 print("accepted       ", *(f"{run.accepted(row):3}" for row in range(8)))
 for moment, lengths in (
     ("before", cut.before),
-    ("after the forward", cut.verified),
+    ("verified", cut.verified),
     ("rolled back", cut.after),
 ):
     print(f"{moment:15}", *(f"{length:3}" for length in lengths))

@@ -129,10 +129,10 @@ def noted(tokens, dists, target_dists, rng):
 notes = []
 given = dict(k=5, max_new_tokens=len(alone), warp=greedy, rng=rng)
 with torch.inference_mode():
-    ours = speculate_basic(target, drafter, prompt, accept=noted, **given)
+    tokens = speculate_basic(target, drafter, prompt, accept=noted, **given)
 print("accepted, of drafted:", *(f"{emitted - 1}/{drafted}" for drafted, emitted in notes))
-print(f"{len(ours)} tokens, {len(notes)} target calls: {len(ours) / len(notes):.2f} a call")
-assert ours == alone
+print(f"{len(tokens)} tokens, {len(notes)} target calls: {len(tokens) / len(notes):.2f} a call")
+assert tokens == alone
 
 # %%
 target_calls.against(len(notes), {len(alone): "That is one call a token: the target alone."})
@@ -150,11 +150,11 @@ sampled = (minispec.Warp(temperature=1), accept_rejection, minispec.verify_rejec
 for warp, accept, verifier in ((greedy, accept_greedy, minispec.verify_greedy), sampled):
     given = dict(k=5, max_new_tokens=len(alone), warp=warp, rng=minispec.SeededRng(2))
     with torch.inference_mode():
-        ours = speculate_basic(target, drafter, prompt, accept=accept, **given)
+        basic_tokens = speculate_basic(target, drafter, prompt, accept=accept, **given)
     given |= dict(rng=minispec.SeededRng(2), verifier=verifier)
     rounds = minispec.speculate(target, minispec.ModelDrafter(drafter), [prompt], **given)
     tokens = [token for r in rounds for token in r.emitted[0]]
-    same.append(tokens == ours)
+    same.append(tokens == basic_tokens)
     print(f"{verifier.name}: {len(tokens)} tokens, the same: {same[-1]}")
 assert all(same)
 
@@ -183,16 +183,16 @@ Stepper(recording, rounds=shown, title="A sampled run, up to a correction and a 
 predict("next-round-reads", guess=None)
 
 # %% tags=["claim-A5", "misleads-whole-sequence"]
-forwards = []  # positions that go through the target, one number for each forward
+widths = []  # positions that go through the target, one number for each forward
 hook = target.embed_tokens.register_forward_pre_hook(
-    lambda _, given: forwards.append(given[0].shape[1])
+    lambda _, given: widths.append(given[0].shape[1])
 )
 rule = minispec.verify_greedy
 package = minispec.ModelDrafter(drafter)
 trace = minispec.record(target, package, [prompt], k=5, verifier=rule, **settings)
 hook.remove()
-print("positions read, forward by forward:", *forwards[1:])
-assert forwards[1:] == [1 + r.drafted(0) for r in trace.rounds]
+print("positions read, forward by forward:", *widths[1:])
+assert widths[1:] == [1 + r.drafted(0) for r in trace.rounds]
 
 # %% [markdown]
 # The pending token goes in together with the new draft. So a correction costs no call of its own.
@@ -256,7 +256,7 @@ assert often[0][0] < 0.9 < often[-1][0]
 counts = stories.statistics()
 c = 0.1
 α = counts.acceptance
-print(f"measured: α = {α:.3f}, {counts.tokens_per_target_call:.2f} tokens a forward with K = 5")
+print(f"measured: α = {α:.3f}, {counts.tokens_per_target_call:.2f} tokens a target call with K = 5")
 for K in (1, 2, 5, 10, 20, 40):
     tokens = (1 - α ** (K + 1)) / (1 - α)
     print(f"K = {K:2}: {tokens:.2f} tokens; gain {tokens / (K * c + 1):.2f}, if c = {c} and v = 1")
@@ -371,9 +371,8 @@ for _ in range(9):  # one after the other, so that all see the same machine
         seconds[name].append(perf_counter() - started)
 took = {name: median(each) for name, each in seconds.items()}
 for name, each in took.items():
-    per_call, faster = 100 / len(emitted[name]), took["target alone"] / each
-    rate = f"{100 / each:5.0f} a second"
-    print(f"{name:13}: {per_call:.2f} tokens a forward, {rate}, {faster:.2f} times")
+    print(f"{name:13}: {100 / len(emitted[name]):.2f} tokens a target call,", end=" ")
+    print(f"{100 / each:5.0f} a second, {took['target alone'] / each:.2f} times")
 
 # %% tags=["hide-input"]
 texts = [sum(rounds, []) for rounds in emitted.values()]

@@ -301,15 +301,15 @@ from minispec.evidence.bench.measurements import saved
 from minispec.show.plots.kill_matrix import kill_matrix
 
 matrix = saved("zoo")
-checks, theirs = matrix.conditions["checks"], matrix.conditions["theirs"]
+checks, other_projects = matrix.conditions["checks"], matrix.conditions["theirs"]
 in_projects = sum(not mutant.seen.startswith("not seen") for mutant in MUTANTS)
 print(f"{len(matrix.points)} bugs, {in_projects} of them seen in real projects")
-for name in theirs:
+for name in other_projects:
     count = sum(row.marks[checks.index(name)] != "." for row in matrix.points)
     print(f"{name}, our reimplementation, finds {count}")
-ours = [index for index, name in enumerate(checks) if name not in theirs]
-assert all(any(row.marks[index] != "." for index in ours) for row in matrix.points)
-kill_matrix(matrix.points, checks, theirs)
+minispec_checks = [index for index, name in enumerate(checks) if name not in other_projects]
+assert all(any(row.marks[index] != "." for index in minispec_checks) for row in matrix.points)
+kill_matrix(matrix.points, checks, other_projects)
 
 # %% [markdown]
 # `minispec zoo` plants them all again, and takes some minutes.

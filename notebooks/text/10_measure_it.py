@@ -139,8 +139,8 @@ print("α = 0.8, c = 0.1")
 for k in (1, 2, 3, 5, 10, 20, 50):
     gain = speed_up(0.8, k, 0.1)
     print(f"K = {k:2}: {expected_tokens(0.8, k):.2f} tokens a round, {gain:.2f} times as fast")
-one, best, many, most = (speed_up(0.8, k, 0.1) for k in (1, 5, 20, 50))
-assert one < best > many > most and abs(most - fifty.truth) < 1e-3 and most < 1
+gain_1, gain_5, gain_20, gain_50 = (speed_up(0.8, k, 0.1) for k in (1, 5, 20, 50))
+assert gain_1 < gain_5 > gain_20 > gain_50 and abs(gain_50 - fifty.truth) < 1e-3 and gain_50 < 1
 
 # %% [markdown]
 # Too few guesses gain little. Too many are rejected, and cost their time. In between there is a
@@ -162,7 +162,7 @@ def best_k(alpha, c, most):
 
     alpha: the probability that a drafted token is accepted, from 0 to 1.
     c: the time of one draft step, in target steps.
-    A round takes K * c + 1 target steps and gains 1 + alpha + ... + alpha**K tokens.
+    A round takes K * c + 1 target steps and emits 1 + alpha + ... + alpha**K tokens.
     """
     ...
 

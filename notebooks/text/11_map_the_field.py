@@ -152,10 +152,10 @@ from minispec.evidence.theory.formulas import Hardware, forward_cost
 chip = Hardware("1 TB/s, 100 TFLOP/s", bandwidth=1e12, arithmetic=100e12)
 ratios = {}
 for rows in (1, 8, 64, 256):
-    one, five = (forward_cost(7e9, 2, chip, tokens=rows * n).seconds for n in (1, 5))
-    ratios[rows] = five / one
-    print(f"{rows:3} side by side: {rows / one:6.0f} tokens a second;", end=" ")
-    print(f"with a draft of 4 a forward takes {five / one:.1f} times as long")
+    seconds_1, seconds_5 = (forward_cost(7e9, 2, chip, tokens=rows * n).seconds for n in (1, 5))
+    ratios[rows] = seconds_5 / seconds_1
+    print(f"{rows:3} side by side: {rows / seconds_1:6.0f} tokens a second;", end=" ")
+    print(f"with a draft of 4 a forward takes {seconds_5 / seconds_1:.1f} times as long")
 assert ratios[1] == 1 and ratios[256] > 4.9 and [*ratios.values()] == sorted(ratios.values())
 
 # %% [markdown]
@@ -177,9 +177,9 @@ caches = rows * kv_cache_bytes(config, tokens=context, dtype_bytes=2)
 looking_back = 4 * context * config.width * config.layers  # operations of attention, a position
 reading = (7e9 * 2 + caches) / chip.bandwidth
 computing = [rows * n * (2 * 7e9 + looking_back) / chip.arithmetic for n in (1, 5)]
-one, five = (max(reading, seconds) for seconds in computing)
+seconds_1, seconds_5 = (max(reading, seconds) for seconds in computing)
 print(f"{rows} texts of {context} tokens: caches of {caches / 14e9:.1f} times the weights' bytes;")
-print(f"with a draft of 4 a forward takes {five / one:.2f} times as long")
+print(f"with a draft of 4 a forward takes {seconds_5 / seconds_1:.2f} times as long")
 
 # %% [markdown]
 # If reading a text's cache takes longer than computing its positions, drafting can pay in batches
@@ -249,7 +249,7 @@ class LookUpDrafter:
         raise NotImplementedError
 
     def commit(self, round):
-        """Takes what was gained: round.emitted[b] is a tuple of ids for row b."""
+        """Takes what was emitted: round.emitted[b] is a tuple of ids for row b."""
         raise NotImplementedError
 
 
@@ -303,11 +303,11 @@ def forwards(drafter):
 
 
 # %% tags=["misleads-single-pass"]
-two = forwards(minispec.ModelDrafter(draft))
-one = forwards(look_up)
-print("with a draft model:", *two)
-print("with a look-up:    ", *one)
-assert two == ["draft"] * 4 + ["target"] and one == ["target"]
+with_draft_model = forwards(minispec.ModelDrafter(draft))
+with_look_up = forwards(look_up)
+print("with a draft model:", *with_draft_model)
+print("with a look-up:    ", *with_look_up)
+assert with_draft_model == ["draft"] * 4 + ["target"] and with_look_up == ["target"]
 
 # %% [markdown]
 # A separate draft model must also share the target's vocabulary, because our acceptance rules

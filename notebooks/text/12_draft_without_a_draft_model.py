@@ -148,10 +148,10 @@ look_up_yield.against(runs[0].statistics().tokens_per_target_call)
 from minispec.drafters.ngram import NgramDrafter
 
 shipped = NgramDrafter(target.vocab_size, longest=3)
-for temperature, ours in runs.items():
-    theirs = run_with(shipped, [prompt], temperature)
-    drafts = [[r.draft.tokens.tolist() for r in run.rounds] for run in (ours, theirs)]
-    assert drafts[0] == drafts[1] and ours.tokens() == theirs.tokens()
+for temperature, written_run in runs.items():
+    package_run = run_with(shipped, [prompt], temperature)
+    drafts = [[r.draft.tokens.tolist() for r in run.rounds] for run in (written_run, package_run)]
+    assert drafts[0] == drafts[1] and written_run.tokens() == package_run.tokens()
 
 # %% [markdown]
 # The same look-up on the same story. Where the text repeats itself, a call emits many tokens, and
@@ -375,7 +375,7 @@ predict("pairs-of-heads", guess=None)
 
 
 # %% tags=["written"]
-from minispec.classroom.trials import every_branch
+from minispec.classroom.trials import enumerate_row
 
 names = ["sat", "lost", "on", "the", "."]
 first = torch.tensor([1, 1, 0, 0, 0]) / 2  # p after "The cat"
@@ -391,7 +391,7 @@ def round_of(head_2):
         p = torch.stack([first, second[x], torch.eye(5)[4]])
         return tuple(accept_rejection([x, rng.draw(q)], [first, q], p, rng))
 
-    return every_branch(once)
+    return enumerate_row(once)
 
 
 # %% tags=["claim-D2", "nbval-check-output"]
@@ -493,12 +493,12 @@ from copy import deepcopy
 from minispec.drafters.parallel import ParallelDrafter
 
 masked, _ = load_heads(pair, "parallel")
-blind, drafter, forwards = deepcopy(masked), ParallelDrafter(masked, target), []
+blind, drafter, widths = deepcopy(masked), ParallelDrafter(masked, target), []
 blind.change.weight.zero_()  # the correction that it was trained with is taken away
 drafter.start([prompt], target.hidden(torch.tensor([prompt[:-1]])))
-masked.layers[0].register_forward_pre_hook(lambda _, given: forwards.append(given[0].shape[1]))
+masked.layers[0].register_forward_pre_hook(lambda _, given: widths.append(given[0].shape[1]))
 draft = drafter.propose(torch.tensor(prompt[-1:]), 4, minispec.Warp(), round_rng(rows=1))
-print(f"{draft.k} tokens drafted in {len(forwards)} forward over {forwards[0]} places")
+print(f"{draft.k} tokens drafted in {len(widths)} forward over {widths[0]} places")
 for name, layers in (("as trained", masked), ("set to zero", blind)):
     run = run_with(ParallelDrafter(layers, target), prompts, 1)
     print(f"correction {name}: {run.statistics().tokens_per_target_call:.2f} tokens a target call")

@@ -210,7 +210,7 @@ def try_one(tokens, dists, p, rng):
 
 
 # %% tags=["written"]
-from minispec.classroom.trials import every_branch
+from minispec.classroom.trials import enumerate_row
 from minispec.evidence.proof.first_token import FirstToken, parts
 from minispec.evidence.theory.formulas import total_variation
 
@@ -227,7 +227,7 @@ def two_candidates(drawn, reported):
 
     kept = [0.0] * 3
     added = [0.0] * 3
-    for (n, x), share in every_branch(once):
+    for (n, x), share in enumerate_row(once):
         (kept if n < 2 else added)[x] += share
     return FirstToken(tuple(kept), tuple(added))
 
@@ -302,7 +302,7 @@ def accept_path(tokens, parents, dists, target_dists, rng):
 # %% tags=["written", "claim-D5", "nbval-check-output"]
 dists = torch.eye(target.vocab_size).double()[list(block[1:])]  # one-hot
 target_dists = minispec.Warp(top_k=3)(logits.double())  # [K + 1, V]
-round_of = every_branch(
+round_of = enumerate_row(
     lambda rng: tuple(accept_path(block[1:], parents, dists, target_dists, rng))
 )
 for emitted, share in sorted(round_of, key=lambda of: -of[1])[:4]:
@@ -320,9 +320,9 @@ for start, seed in [(start, seed) for start in prompts for seed in range(10)]:
     given = dict(k=9, max_new_tokens=9, warp=minispec.Warp(2), rng=minispec.SeededRng(seed))
     r = next(minispec.speculate(target, wide, [start], verifier=verify_tree, **given))
     drawn, qs, ps = r.draft.tokens[0].tolist(), r.draft.probs[0].double(), r.target_probs[0]
-    ours = accept_path(drawn, wide.parents, qs, ps.double(), RowRng(minispec.SeededRng(7)))
-    theirs = verify_tree(r.draft, r.target_probs, minispec.SeededRng(7))
-    pairs.append((ours, [*(drawn[i] for i in theirs.kept()[0]), int(theirs.token)]))
+    path = accept_path(drawn, wide.parents, qs, ps.double(), RowRng(minispec.SeededRng(7)))
+    verdict = verify_tree(r.draft, r.target_probs, minispec.SeededRng(7))
+    pairs.append((path, [*(drawn[i] for i in verdict.kept()[0]), int(verdict.token)]))
 assert all(a == b for a, b in pairs) and {len(a) for a, _ in pairs} >= {2, 3, 4}
 
 # %% [markdown]
@@ -453,16 +453,16 @@ assert len(forwards) == 2 * (1 + 4)
 
 # %% tags=["try-it"]
 nodes = 16
-deep = 5
+depth = 5
 T = 1
 chain = run_with(minispec.ModelDrafter(pair.draft), nodes, T).statistics()
-tree = run_with(TreeDrafter(pair.draft, common_tree(nodes, deep)), deep, T).statistics()
+tree = run_with(TreeDrafter(pair.draft, common_tree(nodes, depth)), depth, T).statistics()
 print(f"a chain of {nodes}: {chain.tokens_per_target_call:.2f} tokens a target call,", end=" ")
 print(f"{nodes} draft forwards a round")
-print(f"a tree of {nodes}:  {tree.tokens_per_target_call:.2f}, {deep} draft forwards a round")
+print(f"a tree of {nodes}:  {tree.tokens_per_target_call:.2f}, {depth} draft forwards a round")
 
 # %% tags=["hide-input"]
-assert (nodes, deep, T) != (16, 5, 1) or chain.tokens_per_target_call > tree.tokens_per_target_call
+assert (nodes, depth, T) != (16, 5, 1) or chain.tokens_per_target_call > tree.tokens_per_target_call
 
 # %% [markdown]
 # On stories the chain of 16 emits more: this draft is mostly right. What the tree saves is draft
@@ -477,7 +477,7 @@ assert (nodes, deep, T) != (16, 5, 1) or chain.tokens_per_target_call > tree.tok
 
 
 # %% tags=["written"]
-def best_first(rates, nodes, deep):
+def best_first(rates, nodes, depth):
     """The most probable paths, each as the candidates along it, from 0, and their probabilities."""
     waiting = [(rates[0], (0,))]
     tree = []
@@ -485,7 +485,7 @@ def best_first(rates, nodes, deep):
         share, path = max(waiting)
         waiting.remove((share, path))
         tree.append((path, share))
-        if len(path) < deep:
+        if len(path) < depth:
             waiting.append((share * rates[0], (*path, 0)))  # its first child
         *before, last = path
         if last + 1 < len(rates):  # the next candidate for the same position
@@ -502,9 +502,9 @@ print("on stories", *(f"{rate:.3f}" for rate in rates), "are kept at temperature
 shapes = {}
 gains = []
 for name, of in (("rates of stories", rates), ("a draft in doubt", [0.4, 0.25, 0.15])):
-    gains.append(1 + sum(share for _, share in best_first(of, 16, deep=6)))
+    gains.append(1 + sum(share for _, share in best_first(of, 16, depth=6)))
     shapes[name], ranks = grow([of] * 6, 16)
-    print(f"{name}: a tree gains {gains[-1]:.2f}, a chain {sum(of[0] ** i for i in range(7)):.2f}")
+    print(f"{name}: a tree emits {gains[-1]:.2f}, a chain {sum(of[0] ** i for i in range(7)):.2f}")
 masks.tree_shapes(shapes)
 
 # %% tags=["hide-input", "claim-D5"]

@@ -190,8 +190,8 @@ greedy = given | dict(verifier=minispec.verify_greedy, warp=warp, rng=rng)
 package = list(minispec.speculate(target, drafter, prompts, batch_size=4, **greedy))
 for r in package[2:5]:
     print("prompts", *r.prompt_ids, "- emitted", *map(len, r.emitted))
-theirs = [list(zip(r.prompt_ids, r.emitted, strict=True)) for r in package]
-assert theirs == refilled
+package_rounds = [list(zip(r.prompt_ids, r.emitted, strict=True)) for r in package]
+assert package_rounds == refilled
 
 # %% [markdown]
 # Rows over rounds, first four and four, then with refill:
@@ -253,9 +253,9 @@ def sampled(queue, rows, noise):
     return list(texts.values())
 
 
-one, few, many = (sampled(prompts, rows, minispec.KeyedRng(5)) for rows in (1, 3, 8))
-print("one after another, or on 3 rows, or all at once:", one == few == many)
-assert one == few == many
+rows_1, rows_3, rows_8 = (sampled(prompts, rows, minispec.KeyedRng(5)) for rows in (1, 3, 8))
+print("one after another, or on 3 rows, or all at once:", rows_1 == rows_3 == rows_8)
+assert rows_1 == rows_3 == rows_8
 
 # %% [markdown]
 # For that the noise has to be the prompt's. What if it were the row's?
@@ -340,7 +340,7 @@ p, q = table_pair(vocab_size=2, seed=0)
 case = Case("a third waits", p, q, ((0,), (1, 0), (0, 1, 1)), 1, 2, eos=(1,), waiting=True)
 enumerated = distributions.speculative_distributions(case, together=True)
 both = zip(enumerated.distributions, distributions.exact_distributions(case), strict=True)
-error = max(distributions.largest_error(ours, exact) for ours, exact in both)
+error = max(distributions.largest_error(emitted, exact) for emitted, exact in both)
 print(f"{enumerated.branches} branches, largest error {error:.1e}")
 assert error < 1e-12
 

@@ -61,7 +61,7 @@ for text in drafts:
 
 
 # %% tags=["written"]
-from minispec.classroom.trials import every_branch
+from minispec.classroom.trials import enumerate_row
 
 
 def judged(rule):
@@ -71,7 +71,7 @@ def judged(rule):
     for draft in drafts:
         drawn = prod(float(q[x]) for x in draft)
         given = [*draft], [q, q], torch.stack([p, p, p])
-        for emitted, share in every_branch(lambda rng, given=given: tuple(rule(*given, rng))):
+        for emitted, share in enumerate_row(lambda rng, given=given: tuple(rule(*given, rng))):
             accepted += drawn * share * (len(emitted) - 1)
             for rest in product((0, 1), repeat=3 - len(emitted)):
                 texts[emitted + rest] += drawn * share * prod(float(p[x]) for x in rest)
@@ -160,8 +160,8 @@ def excess(w, p, q):
 def coins(tokens, dists, target_dists):
     """Returns the ratio w and the coin h after each token; where the draft has ended, q is 0."""
     w, after = weigh(tokens, dists, target_dists), [*dists[1:], torch.zeros_like(target_dists[0])]
-    some = [float(excess(*of).sum()) for of in zip(w, target_dists[1:], after, strict=True)]
-    return w, [1.0 if a == 1 else s / (s + 1 - a) for a, s in zip(w, some, strict=True)]
+    masses = [float(excess(*of).sum()) for of in zip(w, target_dists[1:], after, strict=True)]
+    return w, [1.0 if a == 1 else s / (s + 1 - a) for a, s in zip(w, masses, strict=True)]
 
 
 def accept_block(tokens, dists, target_dists, rng):
@@ -200,11 +200,11 @@ from minispec.verifiers.block import verify_block
 real = recorded()
 same = []
 for row, (ps, qs) in enumerate(zip(real.target_probs, real.draft.probs, strict=True)):
-    single = minispec.Draft(real.draft.tokens[[row]], qs[None])
+    draft = minispec.Draft(real.draft.tokens[[row]], qs[None])
     for seed in range(5):
-        ours = accept_block(single.tokens[0].tolist(), [*qs], ps, RowRng(minispec.SeededRng(seed)))
-        theirs = verify_block(single, ps[None], minispec.SeededRng(seed))
-        same.append(ours == [*single.tokens[0, : int(theirs.accepted)].tolist(), int(theirs.token)])
+        ids = accept_block(draft.tokens[0].tolist(), [*qs], ps, RowRng(minispec.SeededRng(seed)))
+        verdict = verify_block(draft, ps[None], minispec.SeededRng(seed))
+        same.append(ids == [*draft.tokens[0, : int(verdict.accepted)].tolist(), int(verdict.token)])
 assert all(same) and len(same) >= 200
 
 # %% [markdown]
@@ -305,10 +305,10 @@ assert not report.passed and abs(report.damage.low - 1 / 6) < 1e-12
 
 # %% tags=["nbval-check-output"]
 with planted(mutant_named("block-residual-of-a-token")):
-    for n, some in of_size.items():
-        report = minispec.check_verifier(verify_block, instances=some)
+    for n, instances in of_size.items():
+        report = minispec.check_verifier(verify_block, instances=instances)
         result = "passed" if report.passed else f"failed, damage {report.damage.largest:.3f}"
-        print(f"K = 2, {n} tokens, {len(some)} instances: {result}")
+        print(f"K = 2, {n} tokens, {len(instances)} instances: {result}")
 
 # %% [markdown]
 # The smaller instances do not show it. A check tells what it has tried, and no more. (The zoo has
@@ -355,15 +355,18 @@ def limit(p, drawn):
     """Returns what no lossless rule can exceed: 1 + the least of P(H) - D(H)."""
     ids = range(len(p))
     spare = []
-    for some in (set(some) for n in range(len(p) + 1) for some in combinations(ids, n)):
-        inside = sum(share for candidates, share in drawn if {*candidates} <= some)
-        spare.append(sum(float(p[x]) for x in some) - inside)
+    for chosen in (c for n in range(len(p) + 1) for c in combinations(ids, n)):
+        inside = sum(share for candidates, share in drawn if {*candidates} <= {*chosen})
+        spare.append(sum(float(p[x]) for x in chosen) - inside)
     return 1 + min(spare)
 
 
-one = [((x,), float(q[x])) for x in (0, 1)]
-two = [((x, y), float(q[x] * q[y])) for x, y in drafts]
-for name, drawn in (("one", one), ("two", two), ("both tokens", [((0, 1), 1.0)])):
+candidates_drawn = {
+    "one": [((x,), float(q[x])) for x in (0, 1)],
+    "two": [((x, y), float(q[x] * q[y])) for x, y in drafts],
+    "both tokens": [((0, 1), 1.0)],
+}
+for name, drawn in candidates_drawn.items():
     print(f"{name}: at most {Fraction(limit(p, drawn)).limit_denominator(99)}")
 
 # %% [markdown]
@@ -390,9 +393,10 @@ assert all(of.largest < 1e-12 and of.accepted < of.optimum + 1e-12 for of in thr
 recursive = {rule.name: rule for rule in RULES}["recursive-with-replacement"]
 differences = []
 for n in range(8):
-    drawn = [(some, prod(float(Q[n, x]) for x in some)) for some in product(range(6), repeat=3)]
-    theirs = measure(recursive, 3, P[[n]], Q[[n]])
-    differences.append(abs(theirs.optimum - limit(P[n], drawn)))
+    triples = product(range(6), repeat=3)
+    drawn = [(triple, prod(float(Q[n, x]) for x in triple)) for triple in triples]
+    measured = measure(recursive, 3, P[[n]], Q[[n]])
+    differences.append(abs(measured.optimum - limit(P[n], drawn)))
 greedy = three["greedy-drafting"]
 assert abs(greedy.accepted - greedy.optimum) < 1e-12  # it meets its limit
 assert max(differences) < 1e-12
@@ -469,10 +473,10 @@ titled("rules", figure, head, alt, f"On 300 positions, {bound}.", twin)
 # comes closest to its limit?
 
 # %% tags=["try-it"]
-mine = [0.5, 0.3, 0.2]
-drafts_from = [0.2, 0.2, 0.6]
+my_p = [0.5, 0.3, 0.2]
+my_q = [0.2, 0.2, 0.6]
 n = 1
-given = [torch.tensor([dist]).double() for dist in (mine, drafts_from)]
+given = [torch.tensor([dist]).double() for dist in (my_p, my_q)]
 for rule in [rule for rule in RULES if n in rule.candidates]:
     of = measure(rule, n, *given)
     print(f"{rule.name:30} accepted {of.accepted:.3f}, limit {of.optimum:.3f},", end=" ")

@@ -6,9 +6,9 @@ import pytest
 
 from minispec.classroom import exercise as texts
 from minispec.classroom import exercises
-from minispec.classroom.exercise import TEXTS, exercise, texts_in
+from minispec.classroom.exercise import TEXTS, exercise, read_texts
 from minispec.classroom.exercises import CODE, EXERCISES, counting
-from minispec.classroom.exercises.sampling import ENOUGH
+from minispec.classroom.exercises.sampling import BUGS_WANTED
 from minispec.classroom.rules import BUGS
 
 ONE = """
@@ -41,12 +41,12 @@ not-always = "Not always."
 
 def test_an_exercise_is_read_as_it_is_written():
     """Lines of prose are joined; a stub and a picture keep theirs, and their indentation."""
-    (said,) = texts_in(ONE).values()
-    assert (said["key"], said["notebook"], said["title"]) == ("say-yes", 3, "Say yes")
-    assert said["stub"] == 'def say_yes():\n    """Returns yes.\n\n    Always.\n    """\n    ...\n'
-    assert said["picture"] == "  yes  yes\n= yes\n"
-    assert said["hints"] == ("First.", "Second, on two lines.")
-    assert said["wrong"] == {"no": "That is no.", "not-always": "Not always."}
+    (text,) = read_texts(ONE).values()
+    assert (text["key"], text["notebook"], text["title"]) == ("say-yes", 3, "Say yes")
+    assert text["stub"] == 'def say_yes():\n    """Returns yes.\n\n    Always.\n    """\n    ...\n'
+    assert text["picture"] == "  yes  yes\n= yes\n"
+    assert text["hints"] == ("First.", "Second, on two lines.")
+    assert text["wrong"] == {"no": "That is no.", "not-always": "Not always."}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_an_exercise_is_read_as_it_is_written():
 )
 def test_a_missing_or_unknown_part_is_told(monkeypatch, old, new, message):
     """An author's error names the part."""
-    monkeypatch.setattr(texts, "TEXTS", texts_in(ONE.replace(old, new)))
+    monkeypatch.setattr(texts, "TEXTS", read_texts(ONE.replace(old, new)))
     with pytest.raises(TypeError, match=message):
         exercise("say-yes", {"no": None, "not-always": None})
 
@@ -70,7 +70,7 @@ def test_wrong_answers_and_their_messages_have_the_same_names():
 
 def test_a_missing_or_surplus_exercise_stops_the_package(monkeypatch):
     """Either is found when the package is loaded."""
-    monkeypatch.setattr(texts, "TEXTS", texts_in(ONE))
+    monkeypatch.setattr(texts, "TEXTS", read_texts(ONE))
     with pytest.raises(KeyError, match="cache-bytes"):
         runpy.run_path(counting.__file__)
     monkeypatch.setattr(texts, "TEXTS", TEXTS | {"no-code": {}})
@@ -80,6 +80,6 @@ def test_a_missing_or_surplus_exercise_stops_the_package(monkeypatch):
 
 def test_the_file_has_them_in_the_order_of_the_notebooks():
     """So has it their wrong answers, and it counts the bugs that a test has to find as the code does."""
-    assert list(TEXTS) == [one.key for one in EXERCISES] and len(CODE) == len(TEXTS)
-    assert all(list(one.wrong) == list(TEXTS[one.key]["wrong"]) for one in EXERCISES)
-    assert f" {ENOUGH} of the {len(BUGS)} bugs" in TEXTS["write-a-test"]["goal"]
+    assert list(TEXTS) == [exercise.key for exercise in EXERCISES] and len(CODE) == len(TEXTS)
+    assert all(list(exercise.wrong) == list(TEXTS[exercise.key]["wrong"]) for exercise in EXERCISES)
+    assert f" {BUGS_WANTED} of the {len(BUGS)} bugs" in TEXTS["write-a-test"]["goal"]

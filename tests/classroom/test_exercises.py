@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from solution_code import expressions, solutions, told
+from solution_code import expressions, shared_expressions, solutions
 
 import minispec
 from minispec.classroom import check, goal, hint, wrote
@@ -105,7 +105,7 @@ def test_no_hint_holds_an_expression_of_the_solution(key, path, source):
     """No call, no index, no operation of the solution stands in a hint; other names do not hide it."""
     exercise = BY_KEY[key]
     assert len(list(expressions(source))) > 1
-    assert [told(text, source) for text in exercise.hints] == [[], []]
+    assert [shared_expressions(text, source) for text in exercise.hints] == [[], []]
 
 
 # Pictures follow the table of signs.
@@ -113,7 +113,7 @@ def test_no_hint_holds_an_expression_of_the_solution(key, path, source):
 
 @each
 def test_pictures_follow_the_table_of_signs(exercise):
-    """No sign of former pictures; what is rejected is not gained; a correction stands under a rejection."""
+    """No sign of former pictures; what is rejected is not emitted; a correction stands under a rejection."""
     text = exercise.picture + exercise.goal
     states = {state.glyph for state in STATES.values()}
     lines = [line for line in exercise.picture.splitlines() if line]
@@ -121,7 +121,7 @@ def test_pictures_follow_the_table_of_signs(exercise):
     assert marks <= states | {"●", "▲"}, marks
     assert "–" not in text or exercise.key == "shift-the-mask"
     for i, line in enumerate(lines):
-        assert not ("✗" in line and line.startswith(("gained", "commit", "residual", "best"))), line
+        assert not ("✗" in line and line.startswith(("emitted", "commit", "residual", "best"))), line
         for correction in re.finditer("↳", "" if line.startswith("residual") else line):
             above = [other[correction.start() : correction.end()] for other in lines[:i]]
             assert "✗" in above, (exercise.key, line)

@@ -77,8 +77,8 @@ def test_a_submission_without_an_end_is_ended(folder):
     otter.write_text("#!/bin/bash\nwhile true; do sleep 0.1; done\n")
     otter.chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    told = shell("bash grade.sh class", folder, PATH=path, SECONDS_EACH="0.2")
-    assert told.count("no marks for") == len(CLASS)
+    printed = shell("bash grade.sh class", folder, PATH=path, SECONDS_EACH="0.2")
+    assert printed.count("no marks for") == len(CLASS)
 
 
 def test_a_semester_brings_its_stubs(folder):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minispec.classroom.questions import QUESTIONS, predict, questions_in
+from minispec.classroom.questions import QUESTIONS, predict, read_questions
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks" / "text"
 WITH_CHOICES = [q for q in QUESTIONS if not q.numeric]
@@ -160,7 +160,7 @@ def test_each_question_is_whole():
         else:
             assert sum(choice.right for choice in question.choices.values()) == 1, question.key
     with pytest.raises(TypeError, match="anser"):
-        questions_in('[k]\nnotebook = 1\ntext = "What?"\nanser = 3')
+        read_questions('[k]\nnotebook = 1\ntext = "What?"\nanser = 3')
 
 
 def calls_in(text):

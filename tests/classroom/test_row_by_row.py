@@ -84,9 +84,9 @@ def shares_its_numbers(draft, target_probs, rng):
 @pytest.mark.parametrize("rule", [shares_the_first_row, shares_its_numbers])
 def test_rows_that_influence_each_other_are_found(monkeypatch, rule):
     """Each row alone is right: only batches of two, enumerated as a whole, show it."""
-    monkeypatch.setattr(sampling, "standard_instances", lambda: sampling.TELLING)
+    monkeypatch.setattr(sampling, "standard_instances", lambda: sampling.TELLING_INSTANCES)
     card = check("write-the-verifier", rule)
-    assert not card.passed and sampling.NOT_APART in card.text()
+    assert not card.passed and sampling.ROWS_DEPEND in card.text()
     assert "two rows in one batch" in card.detail and "should have probability" in card.detail
 
 
@@ -112,14 +112,14 @@ def test_a_generator_of_its_own_is_sampled_for_some_seconds(monkeypatch):
         return verifier_row_after_row(draft, target_probs, SeededRng(int(torch.randint(2**31, (1,)))))
 
     monkeypatch.setattr("minispec.classroom.batches.SECONDS", 0.1)
-    monkeypatch.setattr(sampling, "standard_instances", lambda: sampling.TELLING)
+    monkeypatch.setattr(sampling, "standard_instances", lambda: sampling.TELLING_INSTANCES)
     reports = []
     monkeypatch.setattr(
         sampling, "check_verifier", lambda *a, **k: reports.append(k) or check_verifier(*a, **k)
     )
     card = check("write-the-verifier", with_its_own)
     assert len(reports) == 1  # each instance is sampled once
-    assert card.passed and sampling.SAMPLED in card.text()
+    assert card.passed and sampling.ONLY_SAMPLED in card.text()
     assert "passes with probability 1e-06 at most" in card.detail
 
 

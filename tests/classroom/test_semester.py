@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from minispec.classroom.exercises import EXERCISES
-from minispec.classroom.exercises.semester import FORMS, drawn, semester
+from minispec.classroom.exercises.semester import FORMS, draw_option, semester
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = {exercise.key: exercise for exercise in EXERCISES}
@@ -22,7 +22,7 @@ def test_the_same_tag_asks_for_the_same():
     """Also in another process, and in small letters; four exercises, under the notebooks' names."""
     assert [e.stub for e in semester("2027s").exercises] == [e.stub for e in ONE.exercises]
     assert len(KEYS) == len(set(KEYS)) == 4 and set(KEYS) <= set(SHIPPED)
-    assert drawn("2027S", "residual_of", "total", range(1000)) == 128
+    assert draw_option("2027S", "residual_of", "total", range(1000)) == 128
 
 
 def test_stubs_can_be_read():

@@ -4,14 +4,12 @@ import pytest
 import torch
 
 from minispec.classroom import check
-from minispec.classroom.exercises.rejection import accepting
-from minispec.classroom.exercises.sampled_loop import probabilities, rejection_loop
+from minispec.classroom.exercises.rejection import accept_one_row
+from minispec.classroom.exercises.sampled_loop import SAMPLED_LOOP, my_sampled_loop, probabilities
 from minispec.classroom.running import Malformed
-from minispec.classroom.trials import looped_with_caches
+from minispec.classroom.trials import enumerate_loop
 from minispec.classroom.watched import WatchedModel
 from minispec.evidence.proof.models import table_pair
-
-right = rejection_loop()
 
 
 def pair():
@@ -20,9 +18,14 @@ def pair():
     return WatchedModel("target", target, log, 9), WatchedModel("draft model", draft, log, 9), log
 
 
+def faults_of(name, k=1):
+    """Returns the faults of a typical wrong answer."""
+    return faults(SAMPLED_LOOP.wrong[name][1], k)
+
+
 def faults(answer, k=1):
     """Returns what is found in the caches of a loop, 4 tokens after a prompt of two."""
-    return looped_with_caches(answer, "two tokens", [0, 1], k, 4)[2]
+    return enumerate_loop(answer, "two tokens", [0, 1], k, 4)[2]
 
 
 def test_the_log_follows_a_cut():
@@ -32,7 +35,7 @@ def test_the_log_follows_a_cut():
     probabilities(target, [0, 1, 1], cache)
     cache.truncate([1])
     probabilities(target, [1, 0], cache)
-    assert [(forward.held, forward.read) for forward in log] == [((), (0, 1, 1)), ((0,), (1, 0))]
+    assert [(forward.cached, forward.tokens) for forward in log] == [((), (0, 1, 1)), ((0,), (1, 0))]
 
 
 def test_a_model_wants_a_cache_of_its_own():
@@ -48,11 +51,11 @@ def test_a_model_wants_a_cache_of_its_own():
 
 def test_each_way_to_be_wrong_is_told_apart():
     """Right caches have no fault; those of the typical wrong answers have each another one."""
-    assert faults(right) == ()
-    surplus = faults(rejection_loop(cut_draft=False), k=2)
+    assert faults(my_sampled_loop) == ()
+    surplus = faults_of("draft-not-rolled-back", k=2)
     assert surplus == ("the draft's cache holds a token that is not in the text",)
-    assert faults(rejection_loop(catch_up=False)) == ("the draft's cache lacks a token of the text",)
-    assert faults(rejection_loop(stale=True)) == ("what the target has read is not the text",)
+    assert faults_of("never-catches-up") == ("the draft's cache lacks a token of the text",)
+    assert faults_of("pending-never-updated") == ("what the target has read is not the text",)
 
 
 def test_a_loop_that_reads_the_text_again_is_not_right():
@@ -61,7 +64,7 @@ def test_a_loop_that_reads_the_text_again_is_not_right():
     def round_by_round(target, draft, prompt, k, n, rng):
         text = list(prompt)
         for _ in range(n):
-            text += right(target, draft, text, k, 1, rng)
+            text += my_sampled_loop(target, draft, text, k, 1, rng)
         return text[len(prompt) :]
 
     def afresh(target, draft, prompt, k, n, rng):
@@ -70,7 +73,7 @@ def test_a_loop_that_reads_the_text_again_is_not_right():
             q = probabilities(draft, text, draft.new_cache(1))[-1]
             x = rng.draw(q)
             p = probabilities(target, [*text, x], target.new_cache(1))[-2:]
-            text += accepting()([x], [q], p, rng)
+            text += accept_one_row([x], [q], p, rng)
         return text[len(prompt) :][:n]
 
     both = (

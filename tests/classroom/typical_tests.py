@@ -10,7 +10,7 @@ from minispec.core.verify import verify_rejection
 CERTAIN = torch.eye(3).double()
 
 
-def played(verifier, p, q, rows):
+def sampled_rounds(verifier, p, q, rows):
     """Samples rounds: returns the drafted tokens [rows, K], and the verdict; p is [K+1, V] and q [K, V]."""
     rng = SeededRng(5)
     probs = q.expand(rows, *q.shape)
@@ -20,22 +20,24 @@ def played(verifier, p, q, rows):
 
 def frequencies(verifier, p, q, rows, slack):
     """Counts first and second tokens of sampled rounds: what most tests look like."""
-    tokens, said = played(verifier, p, q, rows)
+    tokens, verdict = sampled_rounds(verifier, p, q, rows)
     text = torch.cat([tokens, torch.zeros(rows, 1, dtype=torch.long)], 1)
-    text[torch.arange(rows), said.accepted] = said.token
-    seconds = text[said.accepted >= 1, 1]
-    shares = [torch.bincount(ids, minlength=3) / len(ids) for ids in (text[:, 0], seconds)]
-    return all(bool((share - p[i]).abs().max() < slack) for i, share in enumerate(shares))
+    text[torch.arange(rows), verdict.accepted] = verdict.token
+    seconds = text[verdict.accepted >= 1, 1]
+    observed = [torch.bincount(ids, minlength=3) / len(ids) for ids in (text[:, 0], seconds)]
+    return all(bool((frequency - p[i]).abs().max() < slack) for i, frequency in enumerate(observed))
 
 
 def same_draws(verifier):
     """Compares token by token with the shipped rule."""
-    return torch.equal(*(played(rule, P[:2], Q[:1], 500)[1].token for rule in (verifier, verify_rejection)))
+    return torch.equal(
+        *(sampled_rounds(rule, P[:2], Q[:1], 500)[1].token for rule in (verifier, verify_rejection))
+    )
 
 
 def accepts_as_often(verifier):
     """Looks at the share of accepted tokens."""
-    accepted = played(verifier, P[:2], Q[:1], 20_000)[1].accepted
+    accepted = sampled_rounds(verifier, P[:2], Q[:1], 20_000)[1].accepted
     return bool((accepted.double().mean() - 0.5).abs() < 0.02)
 
 

@@ -5,7 +5,7 @@ import torch
 
 from minispec import Draft, SeededRng, Verdict
 from minispec.classroom.exercises import EXERCISES
-from minispec.classroom.exercises.counting import NAMES
+from minispec.classroom.exercises.counting import LENGTH_NAMES
 
 
 def continue_greedily(model, prompt, n):
@@ -52,8 +52,8 @@ def my_sampled_loop(target, draft, prompt, k, n, rng):
     caches = {model: model.new_cache(1) for model in (target, draft)}
 
     def read(model, ids):
-        lacking = torch.tensor([ids[caches[model].row_lengths[0] :]])
-        return model.head(model.hidden(lacking, caches[model]))[0].float().softmax(-1)
+        unread = torch.tensor([ids[caches[model].row_lengths[0] :]])
+        return model(unread, caches[model])[0].float().softmax(-1)
 
     while len(text) < len(prompt) + n:
         guesses = []
@@ -80,8 +80,8 @@ def my_test(verifier):
     verdict = verifier(Draft(tokens, q.expand(rows, 2, 3)), p.expand(rows, 3, 3), rng)
     first = torch.where(verdict.accepted > 0, tokens[:, 0], verdict.token)
     second = torch.where(verdict.accepted > 1, tokens[:, 1], verdict.token)
-    own = rng.categorical(p[1].expand(rows, 3))  # where there is none yet, the target goes on
-    second = torch.where(verdict.accepted > 0, second, own)
+    continuation = rng.categorical(p[1].expand(rows, 3))  # where there is none yet, the target goes on
+    second = torch.where(verdict.accepted > 0, second, continuation)
     joint = torch.bincount(3 * first + second, minlength=9).view(3, 3) / rows
     assert (joint - p[0, :, None] * p[1]).abs().max() < 0.015
 
@@ -93,9 +93,9 @@ def verifier_row_after_row(draft, target_probs, rng, for_row=lambda rng: rng):
     """A loop over the rows of the batch; what each row draws from is made of `rng`."""
     verdicts = []
     for b, length in enumerate(draft.lengths.tolist()):
-        one = slice(b, b + 1)
-        row = Draft(draft.tokens[one, :length], draft.probs[one, :length], draft.lengths[one])
-        verdicts.append(my_verifier(row, target_probs[one], for_row(rng)))
+        row = slice(b, b + 1)
+        row_draft = Draft(draft.tokens[row, :length], draft.probs[row, :length], draft.lengths[row])
+        verdicts.append(my_verifier(row_draft, target_probs[row], for_row(rng)))
     accepted = torch.cat([verdict.accepted for verdict in verdicts])
     return Verdict(accepted, torch.cat([verdict.token for verdict in verdicts]))
 
@@ -136,7 +136,7 @@ FORMS = {
     "draft-one-row": lambda pair: [torch.tensor(pair[0]), torch.stack(pair[1])],
     "verify-greedily": first_and_tensor,
     "residual": lambda p: p.float().tolist(),
-    "cache-lengths": lambda lengths: dict(zip(NAMES, lengths, strict=True)),
+    "cache-lengths": lambda lengths: dict(zip(LENGTH_NAMES, lengths, strict=True)),
     "write-the-loop": torch.tensor,
     "choose-k": np.int64,
     "longest-match": list,
@@ -145,7 +145,7 @@ FORMS = {
     "tree-mask": lambda pair: [torch.tensor(pair[0]).long(), torch.tensor(pair[1])],
     "try-candidates": first_and_tensor,
     "slots-to-keep": torch.tensor,
-    "refill-rows": lambda pair: [[[*one] for one in pair[0]], torch.tensor(pair[1], dtype=torch.long)],
+    "refill-rows": lambda pair: [[[*placed] for placed in pair[0]], torch.tensor(pair[1], dtype=torch.long)],
     "block-slots": torch.tensor,
     "block-ratios": torch.tensor,
     "most-accepted": torch.tensor,

@@ -56,8 +56,10 @@ def test_every_sentence_is_shown_and_every_tag_is_a_sentence():
     assert len(set(known)) == len(known)
     assert {*NOT_YET, *QUESTIONS, *(case.tag for case in CASES)} <= set(known)
     assert [tag for tag in known if not cells_of(tag) and tag not in NOT_YET] == []
-    found = {tag for number in NOTEBOOKS for _, of_cell in trees(number) for tag in of_cell}
-    assert {tag for tag in found if tag.startswith(("claim-", "misleads-", "misconception-"))} <= set(known)
+    used_tags = {tag for number in NOTEBOOKS for _, of_cell in trees(number) for tag in of_cell}
+    assert {tag for tag in used_tags if tag.startswith(("claim-", "misleads-", "misconception-"))} <= set(
+        known
+    )
 
 
 def test_misconceptions_are_asked():
@@ -72,7 +74,7 @@ def test_a_line_of_the_table_says_where_a_sentence_is_shown_and_tried():
     """The section of a cell, the question, the planted bug; and each sentence has its line."""
     lines = {row[0]: row for title in TABLES for row in claim_rows(title)[1:]}
     assert list(lines) == [f"`{tag}`" for sentences in TABLES.values() for tag in sentences]
-    asked = lines["`misconception-same-seed`"]
+    same_seed = lines["`misconception-same-seed`"]
     place = "[9: The same distribution](../notebooks/09_prove_it.ipynb)"
-    assert asked[2:] == [place, "`same-seed`", "`noise-starts-anew-each-round`"]
+    assert same_seed[2:] == [place, "`same-seed`", "`noise-starts-anew-each-round`"]
     assert lines["`claim-A2`"][4] == "asserted" and lines["`misconception-bad-draft`"][4] == "shown"

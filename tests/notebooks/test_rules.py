@@ -49,10 +49,10 @@ def cell(source="1 + 2", count=1, outputs=None, tags=("claim-A1",)):
 def notebook(*middle, first=OPENING, last="## Recap\nThree."):
     """Returns a notebook without fault around some cells, by default one that adds."""
     cells = deepcopy([new_markdown_cell(first), *(middle or [cell()]), new_markdown_cell(last)])
-    for one, name in zip(cells, cell_ids("02", len(cells)), strict=True):
-        one.id = name
-        if not one.metadata.get("tags"):
-            one.metadata = nbformat.from_dict({})
+    for code_cell, name in zip(cells, cell_ids("02", len(cells)), strict=True):
+        code_cell.id = name
+        if not code_cell.metadata.get("tags"):
+            code_cell.metadata = nbformat.from_dict({})
     return new_notebook(cells=cells, metadata=nbformat.from_dict(plain_metadata()))
 
 
@@ -65,16 +65,16 @@ def most_cells():
     return [cell(f"x = {n}", n + 1) for n in range(MOST_CODE_CELLS)]
 
 
-def with_(made, **metadata):
+def with_(node, **metadata):
     """Returns a notebook whose first code cell has more metadata."""
-    made.cells[1].metadata |= metadata
-    return made
+    node.cells[1].metadata |= metadata
+    return node
 
 
 def test_a_good_notebook_has_no_fault():
     """What the rules ask for can be had; the limits themselves are allowed."""
     folded = with_(notebook(cell("assert 1\nassert 2", tags=["hide-input"])), jupyter={"source_hidden": True})
-    for made in (
+    for node in (
         notebook(),
         notebook(*most_cells()),
         notebook(words(MOST_WORDS), cell()),
@@ -85,14 +85,14 @@ def test_a_good_notebook_has_no_fault():
         notebook(cell(outputs=[new_output("display_data", {"image/png": "/tmp/", "text/html": DATA})])),
         folded,
     ):
-        assert outcome_faults(made) + shape_faults(made) + metadata_faults(made) == []
+        assert outcome_faults(node) + shape_faults(node) + metadata_faults(node) == []
 
 
 DATA = '<img src="data:image/png;base64,/tmp/abc/root/=="></br>'
 
 
 @pytest.mark.parametrize(
-    ("rule", "made"),
+    ("rule", "node"),
     [
         (outcome_faults, notebook(cell(count=None))),
         (outcome_faults, notebook(cell(), cell(count=3))),
@@ -120,9 +120,9 @@ DATA = '<img src="data:image/png;base64,/tmp/abc/root/=="></br>'
         (metadata_faults, with_(notebook(), scrolled=True)),
     ],
 )
-def test_a_planted_fault_is_found(rule, made):
+def test_a_planted_fault_is_found(rule, node):
     """Each fault that the rules speak of is found by its rule."""
-    assert rule(made) != []
+    assert rule(node) != []
 
 
 def test_a_notebook_has_one_cell_to_play_with():
@@ -175,9 +175,9 @@ def test_the_builder_writes_the_same_notebook_twice(text):
     """From the same text comes the same file, run and without fault."""
     assert build(text, 60) == 0
     first = notebook_of(text).read_bytes()
-    made = read_notebook(notebook_of(text))
-    assert made.cells[1].outputs[0].data["text/plain"] == "3"
-    assert outcome_faults(made) + metadata_faults(made) == []
+    node = read_notebook(notebook_of(text))
+    assert node.cells[1].outputs[0].data["text/plain"] == "3"
+    assert outcome_faults(node) + metadata_faults(node) == []
     assert build(text, 60) == 0
     assert notebook_of(text).read_bytes() == first
 
@@ -188,8 +188,8 @@ def test_the_builder_refuses_faults(text, capsys):
     text.write_text(TEXT.replace("1 + 2", "\n\n# %%\n".join(sources)))
     notebook_of(text).write_text("before")
     assert build(text, 60) >= 3
-    said = capsys.readouterr().out
-    assert all(words in said for words in ("ZeroDivisionError", "standard error", "path of a machine"))
+    printed = capsys.readouterr().out
+    assert all(words in printed for words in ("ZeroDivisionError", "standard error", "path of a machine"))
     assert notebook_of(text).read_text() == "before"
 
 
@@ -203,14 +203,14 @@ def test_the_builder_refuses_what_takes_too_long(text, capsys):
 def test_nbval_finds_an_error_and_a_changed_output(tmp_path):
     """Of four cells nbval, set up as in this project, fails the two with planted faults."""
     checked = ("nbval-check-output",)
-    made = notebook(
+    node = notebook(
         cell(tags=()),
         cell("print(1 + 2)", 2, tags=checked),
         cell("print(1 + 3)", 3, tags=checked),  # the output says 3
         cell("assert 1 + 2 == 4", 4, outputs=[]),
     )
     path = tmp_path / "02_faults.ipynb"
-    nbformat.write(made, path)
+    nbformat.write(node, path)
     command = [sys.executable, "-m", "pytest", "-q", "-c", "pyproject.toml", str(path)]
     done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout

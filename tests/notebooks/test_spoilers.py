@@ -13,7 +13,7 @@ from itertools import takewhile
 import pytest
 from cell_trees import NOTEBOOKS
 from notebook_rules import notebook_of, read_notebook, tags
-from solution_code import pieces, solutions, told
+from solution_code import pieces, shared_expressions, solutions
 
 from minispec.classroom.exercises import EXERCISES
 from minispec.classroom.questions import QUESTIONS
@@ -68,15 +68,17 @@ class Cell:
 @lru_cache
 def cells(notebook):
     """Returns the cells of a notebook, as it was committed."""
-    found = []
+    read_cells = []
     for number, cell in enumerate(read_notebook(notebook_of(NOTEBOOKS[notebook])).cells):
         outputs = [
             output.get("text", "") or output.get("data", {}).get("text/plain", "")
             for output in cell.get("outputs", [])
         ]
         is_code = cell.cell_type == "code"
-        found.append(Cell(notebook, number, frozenset(tags(cell)), is_code, cell.source, "\n".join(outputs)))
-    return found
+        read_cells.append(
+            Cell(notebook, number, frozenset(tags(cell)), is_code, cell.source, "\n".join(outputs))
+        )
+    return read_cells
 
 
 def place_of(notebook, call):
@@ -102,8 +104,8 @@ def truth_of(question):
     if question.answer is not None:
         return question.answer
     written = re.compile(rf"It is ([\d.]+) {re.escape(question.unit)}\.")
-    found = [written.search(cell.outputs) for cell in cells(question.notebook)]
-    return next((float(match[1]) for match in found if match), None)
+    matches = [written.search(cell.outputs) for cell in cells(question.notebook)]
+    return next((float(match[1]) for match in matches if match), None)
 
 
 def forms(number):
@@ -137,14 +139,14 @@ TELLING = [question for question in ASKED if gives_away(question) is not None]
 def test_no_earlier_cell_states_what_is_to_be_predicted(question):
     tells = gives_away(question)
     place = place_of(question.notebook, rf'predict\(\s*"{question.key}"')
-    seen = [*before(question.notebook, place), *until_a_result(question.notebook, place)]
-    told = [f"{cell}: {line[:140]}" for cell in seen for line in cell.sentences if tells(line)]
-    assert told == []
+    earlier = [*before(question.notebook, place), *until_a_result(question.notebook, place)]
+    spoilers = [f"{cell}: {line[:140]}" for cell in earlier for line in cell.sentences if tells(line)]
+    assert spoilers == []
 
 
 @pytest.mark.parametrize(
     ("key", "path", "source"),
-    [one for one in solutions() if one[0] in STUBS],
+    [solution for solution in solutions() if solution[0] in STUBS],
     ids=[key for key, _, _ in solutions() if key in STUBS],
 )
 def test_no_earlier_cell_holds_an_expression_of_what_is_to_be_written(key, path, source):
@@ -155,13 +157,15 @@ def test_no_earlier_cell_holds_an_expression_of_what_is_to_be_written(key, path,
     notebook = int(path.name[:2])
     place = place_of(notebook, rf'^check\("{key}"')
     allowed = " ".join(pieces("\n".join([STUBS[key], *IDIOMS, *TAUGHT.get(key, ())])))
-    held = []
+    spoilers = []
     for cell in cells(notebook)[:place]:
         if cell.is_code and "exercise" not in cell.tags:
-            held += [
-                f"{cell}: {e}" for e in told(cell.source, source) if is_long(e) and not in_text(e, allowed)
+            spoilers += [
+                f"{cell}: {e}"
+                for e in shared_expressions(cell.source, source)
+                if is_long(e) and not in_text(e, allowed)
             ]
-    assert held == []
+    assert spoilers == []
 
 
 def is_long(expression):
@@ -187,4 +191,4 @@ def test_planted_spoilers_are_found():
         assert by_key[key](line), key
     assert not by_key["target-calls"]("218 calls") and not by_key["target-calls"]("18 tokens")
     (solution,) = (source for key, _, source in solutions() if key == "continue-greedily")
-    assert any(is_long(e) for e in told("distribution = softmax(scores[0, -1])", solution))
+    assert any(is_long(e) for e in shared_expressions("distribution = softmax(scores[0, -1])", solution))

@@ -65,13 +65,13 @@ BASIC = functions(ast.parse(Path(minispec.core.basic.__file__).read_text(encodin
 @pytest.mark.parametrize("function", BASIC, ids=lambda function: function.name)
 def test_each_function_of_the_basic_file_is_a_cell_of_one_notebook(function):
     """Equal as a tree, docstring and all, in one of the notebooks of the long way and in no other."""
-    found = [
+    homes = [
         notebook
         for notebook in LONG_WAY
         for tree, of_cell in trees(notebook)
         if "basic" in of_cell and ast.dump(function) in map(ast.dump, functions(tree))
     ]
-    assert len(found) == 1
+    assert len(homes) == 1
 
 
 def test_the_last_notebook_prints_what_the_short_way_has_not_written():

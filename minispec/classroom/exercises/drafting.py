@@ -1,8 +1,6 @@
 """Exercises on drafts without a draft model: what a look-up finds and proposes, and where heads go on."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
@@ -10,17 +8,15 @@ import torch
 from torch import Tensor
 
 from minispec.classroom.exercise import exercise
-from minispec.classroom.running import Malformed, ids, whole
-from minispec.classroom.trials import proposed, sampled
+from minispec.classroom.running import Malformed, read_ids, read_integer
+from minispec.classroom.trials import enumerate_texts, run_proposals
 from minispec.core.records import Draft, Round
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp, one_hot
 
-Range = Callable[[int, int], range]
-
 
 class LookUpDrafter:
-    """Proposes what followed the last two tokens. Wrong answers replace one of its methods."""
+    """Proposes what followed the last two tokens."""
 
     cache_lengths = None
     max_length = 10**6
@@ -34,35 +30,21 @@ class LookUpDrafter:
         """Takes the prompts; hidden [B, n, D] is not used."""
         self.texts = [list(prompt) for prompt in prompts]
 
-    def ends(self, text: list[int]) -> range:
-        """Returns where earlier pairs end, the latest first."""
-        return range(len(text) - 1, 1, -1)
-
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Looks up what followed before: pending [B] in, a draft of tokens [B, k] and q [B, k, V] out."""
         drafts = []
         for text in self.texts:
-            matches = (end for end in self.ends(text) if text[end - 2 : end] == text[-2:])
-            end = next(matches, len(text))
+            ends = range(len(text) - 1, 1, -1)
+            end = next((end for end in ends if text[end - 2 : end] == text[-2:]), len(text))
             drafts.append(text[end : end + k])
         tokens = torch.tensor([tokens + [0] * (k - len(tokens)) for tokens in drafts]).long().reshape(-1, k)
         lengths = torch.tensor([len(tokens) for tokens in drafts])
         return Draft(tokens, one_hot(tokens, self.vocab_size, torch.float64), lengths)
 
     def commit(self, round: Round) -> None:
-        """Takes what was gained."""
+        """Takes what was emitted."""
         for text, emitted in zip(self.texts, round.emitted, strict=True):
             text.extend(emitted)
-
-
-def but(**methods: Any) -> type[LookUpDrafter]:
-    """Returns the drafter with other methods: a wrong answer."""
-    return type("LookUpDrafter", (LookUpDrafter,), methods)
-
-
-def drafting(change: Callable[[Draft], Draft]) -> type[LookUpDrafter]:
-    """Returns the drafter with its drafts changed."""
-    return but(propose=lambda self, *given: change(LookUpDrafter.propose(self, *given)))
 
 
 def show_proposals(value: Any) -> str:
@@ -74,96 +56,50 @@ def show_proposals(value: Any) -> str:
 
 LOOK_UP = exercise(
     "look-up-drafter",
-    wrong={
-        "uniform-q": drafting(lambda draft: replace(draft, probs=(0 * draft.probs).softmax(-1))),
-        "never-commits": but(commit=lambda self, round: None),
-        "earliest-pair": but(ends=lambda self, text: range(2, len(text))),
-        "padding-proposed": drafting(lambda draft: Draft(draft.tokens, draft.probs)),
-    },
     right=LookUpDrafter,
-    run=lambda answer, kind, *case: (proposed if kind == "proposals" else sampled)(answer, *case),
+    run=lambda answer, kind, *case: (run_proposals if kind == "proposals" else enumerate_texts)(
+        answer, *case
+    ),
     show=show_proposals,
 )
 
 
-def matching(
-    sizes: Range = lambda length, most: range(min(most, length - 1), 0, -1),
-    ends: Range = lambda length, n: range(length - 1, n - 1, -1),
-    begins: bool = False,
-) -> Callable[..., tuple[int, int]]:
-    """Returns an answer: a wrong one tries other sizes or places, or says where a match begins."""
-
-    def longest_match(text: list[int], most: int) -> tuple[int, int]:
-        for n in sizes(len(text), most):
-            for end in ends(len(text), n):
-                if text[end - n : end] == text[-n:]:
-                    return n, end - n * begins
-        return 0, 0
-
-    return longest_match
+def longest_match(text: list[int], most: int) -> tuple[int, int]:
+    """Returns the length of the longest match of the end, and where its latest place ends."""
+    for n in range(min(most, len(text) - 1), 0, -1):
+        for end in range(len(text) - 1, n - 1, -1):
+            if text[end - n : end] == text[-n:]:
+                return n, end
+    return 0, 0
 
 
 MATCH = exercise(
     "longest-match",
-    wrong={
-        "shortest-first": matching(sizes=lambda length, most: range(1, min(most, length - 1) + 1)),
-        "finds-itself": matching(ends=lambda length, n: range(length, n - 1, -1)),
-        "earliest-place": matching(ends=lambda length, n: range(n, length)),
-        "most-forgotten": matching(sizes=lambda length, most: range(length - 1, 0, -1)),
-        "where-it-begins": matching(begins=True),
-    },
-    right=matching(),
-    read=lambda value: ids(value, "two whole numbers, (n, end),", count=2),
+    right=longest_match,
+    read=lambda value: read_ids(value, "two whole numbers, (n, end),", count=2),
 )
 
 
-def draft_length(
-    match: int,
-    per_match: float,
-    k: int,
-    room: int,
-    whole_of: Callable[[float], int] = ceil,
-    left: int = 1,
-    most: int = 1,
-) -> int:
+def draft_length(match: int, per_match: float, k: int, room: int) -> int:
     """Returns match · per_match, rounded up, but no more than K, nor than the room less one."""
-    return min(most * k, room - left, whole_of(per_match * match))
+    return min(k, room - 1, ceil(per_match * match))
 
 
-LENGTH = exercise(
-    "draft-length",
-    wrong={
-        "match-ignored": partial(draft_length, whole_of=lambda length: 99),
-        "rounded-down": partial(draft_length, whole_of=int),
-        "no-limit": partial(draft_length, most=99),
-        "last-token-drafted": partial(draft_length, left=0),
-    },
-    right=draft_length,
-    read=whole,
-)
+LENGTH = exercise("draft-length", right=draft_length, read=read_integer)
 
 
-def start_and_stale(value: Any) -> tuple[int, tuple[int, ...]]:
+def read_states(value: Any) -> tuple[int, tuple[int, ...]]:
     """Reads a number and a list of numbers."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise Malformed("a pair (start, stale) is wanted, a number and a list")
-    return whole(value[0], "start: a whole number"), ids(value[1], "stale: a list of whole numbers")
+    return read_integer(value[0], "start: a whole number"), read_ids(
+        value[1], "stale: a list of whole numbers"
+    )
 
 
-def after(k: int, accepted: int) -> list[int]:
-    """Returns the states that have read a rejected token: those after the last accepted one."""
-    return [*range(accepted + 1, k + 1)]
+def medusa_states(k: int, accepted: int) -> tuple[int, list[int]]:
+    """Returns the state to draft from, and the states that have read a rejected token."""
+    return accepted, [*range(accepted + 1, k + 1)]
 
 
-STATES = exercise(
-    "medusa-states",
-    wrong={
-        "last-state": lambda k, accepted: (k, after(k, accepted)),
-        "state-of-the-correction": lambda k, accepted: (accepted + 1, after(k, accepted)),
-        "state-of-the-old-pending-token": lambda k, accepted: (0, after(k, accepted)),
-        "accepted-called-stale": lambda k, accepted: (accepted, [accepted, *after(k, accepted)]),
-        "none-stale": lambda k, accepted: (accepted, []),
-    },
-    right=lambda k, accepted: (accepted, after(k, accepted)),
-    read=start_and_stale,
-)
+STATES = exercise("medusa-states", right=medusa_states, read=read_states)

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 from minispec.classroom.batches import follows_scripts, row_by_row, rows_that_influence, samples_in_time
-from minispec.classroom.exercise import Judgement, equal, exercise, failed, sentence
+from minispec.classroom.exercise import Judgement, as_sentence, equal_values, exercise, judge_fault
 from minispec.classroom.parts import RowRng
-from minispec.classroom.rules import BUGS, RULES, SOUND, rule_with
+from minispec.classroom.rules import BUGS, RIGHT_RULES, RULES, rule_with
 from minispec.classroom.running import (
-    LATE,
     NO_RETURN,
+    TIMED_OUT,
     Malformed,
     Outcome,
-    attempt,
-    called,
-    nested,
+    as_tuples,
+    call_answer,
+    run_answer,
     time_limit,
 )
 from minispec.core.records import Draft, Verdict
@@ -35,7 +35,7 @@ from minispec.evidence.proof.enumeration import NotScripted
 from minispec.evidence.zoo.mutants import mutant_named
 
 SECONDS = 60
-ENOUGH = 6  # bugs for a test to find
+BUGS_WANTED = 6  # bugs for a test to find
 
 
 # The verifier.
@@ -44,15 +44,15 @@ ENOUGH = 6  # bugs for a test to find
 P = torch.tensor([[3.0, 2.0, 1.0], [1.0, 1.0, 4.0], [2.0, 3.0, 1.0]]).double() / 6
 Q = torch.tensor([[1.0, 1.0, 4.0], [3.0, 1.0, 2.0]]).double() / 6
 # Where rules show who they are: zeros, several positions, distributions that differ by position, and padding.
-VARIED = (
+VARIED_POSITIONS = (
     ((fractions(3, 1),), (fractions(1, 2),), (fractions(2, 3),)),
     ((fractions(1, 1),), (fractions(3, 1),)),
 )
-TELLING = (
+TELLING_INSTANCES = (
     one_token(fractions(3, 2, 1), fractions(1, 1, 4)),
     one_token(fractions(3, 2, 1), fractions(1, 1, 4), fractions(1, 1, 2)),
-    Instance(*VARIED),
-    Instance(*VARIED, (1, 2)),
+    Instance(*VARIED_POSITIONS),
+    Instance(*VARIED_POSITIONS, (1, 2)),
 )
 
 
@@ -67,13 +67,13 @@ def bonus_after_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -> 
 
 
 def distributions_of(rule: Verifier) -> tuple[Any, ...]:
-    """Returns what a rule says on the telling instances, exactly."""
+    """Returns the distributions of a rule on the telling instances, exactly."""
     distributions: list[Any] = []
-    for instance in TELLING:
+    for instance in TELLING_INSTANCES:
         drafts = instance.drafts()
         try:
             leaves = enumerate_rule(rule, drafts, 1).values()
-            distributions.append(nested(text_distribution(leaves, instance, drafts).tolist()))
+            distributions.append(as_tuples(text_distribution(leaves, instance, drafts).tolist()))
         except (Broken, NotScripted, Refused, TooMany) as error:
             distributions.append(str(error))
     return tuple(distributions)
@@ -85,32 +85,36 @@ def judge_verifier(answer: Any) -> Judgement:
     draft = Draft(torch.tensor([[2]]), Q[None, :1])
     try:
         with time_limit(SECONDS):
-            outcome = attempt(called, rule.decide, (draft, P[None, :2], RowRng(SeededRng(0))), verdict)
+            outcome = run_answer(
+                call_answer, rule.decide, (draft, P[None, :2], RowRng(SeededRng(0))), read_verdict
+            )
             if outcome.kind:
-                return failed(outcome)
-            report, between = checked(rule)
+                return judge_fault(outcome)
+            report, dependence = check_rule(rule)
             distributions = () if report.passed else distributions_of(rule)
     except OutOfTime:
-        return failed(LATE)
-    if report.passed and between:
-        return Judgement("wrong", NOT_APART, between)
+        return judge_fault(TIMED_OUT)
+    if report.passed and dependence:
+        return Judgement("wrong", ROWS_DEPEND, dependence)
     if report.passed:
-        praise = VERIFIER.praise if report.method == "exact" else SAMPLED
+        praise = VERIFIER.praise if report.method == "exact" else ONLY_SAMPLED
         return Judgement("right", praise, str(report))
     messages = (
-        message for message, wrong in VERIFIER.wrong.values() if equal(distributions, distributions_of(wrong))
+        message
+        for message, wrong in VERIFIER.wrong.values()
+        if equal_values(distributions, distributions_of(wrong))
     )
-    return Judgement("wrong", next(messages, sentence(report.reason or "it failed")), str(report))
+    return Judgement("wrong", next(messages, as_sentence(report.reason or "it failed")), str(report))
 
 
-def verdict(value: Any) -> Verdict:
+def read_verdict(value: Any) -> Verdict:
     """Reads a Verdict."""
     if not isinstance(value, Verdict):
         raise Malformed(f"a Verdict(accepted, token) is wanted, and it returned a {type(value).__name__}")
     return value
 
 
-def checked(rule: Verifier) -> tuple[Report, str]:
+def check_rule(rule: Verifier) -> tuple[Report, str]:
     """Asks `check_verifier`: with one drafted token first, then with two, where nearly all bugs show.
 
     A rule whose batches cannot be enumerated is handed one row at a time, and then pairs of rows; one that
@@ -119,25 +123,27 @@ def checked(rule: Verifier) -> tuple[Report, str]:
     """
     checkable = rule
     samples = SAMPLES
-    scripted = follows_scripts(rule, TELLING)
-    if not scripted and follows_scripts(row_by_row(rule), TELLING):
+    scripted = follows_scripts(rule, TELLING_INSTANCES)
+    if not scripted and follows_scripts(row_by_row(rule), TELLING_INSTANCES):
         checkable = row_by_row(rule)
     elif not scripted:
-        samples = samples_in_time(rule, TELLING[-1])
-    groups = FEW_FIRST if scripted else FEW_FIRST[-1:]  # row by row or sampled, each instance once is enough
-    for few in groups:
-        instances = [instance for instance in standard_instances() if instance.k in few]
+        samples = samples_in_time(rule, TELLING_INSTANCES[-1])
+    groups = (
+        LENGTH_GROUPS if scripted else LENGTH_GROUPS[-1:]
+    )  # row by row or sampled, each instance once is enough
+    for lengths in groups:
+        instances = [instance for instance in standard_instances() if instance.k in lengths]
         report = check_verifier(checkable, instances=instances, samples=samples)
         if not report.passed:
             break
     by_row = report.passed and checkable is not rule
-    return report, rows_that_influence(rule, TELLING) if by_row else ""
+    return report, rows_that_influence(rule, TELLING_INSTANCES) if by_row else ""
 
 
-FEW_FIRST = ((0, 1), (2,), tuple(range(9)))  # drafted tokens
-SAMPLED = "No counterexample, but it was only sampled: it has random numbers of its own. Draw with rng."
-NOT_APART = "Each row alone is right, and in a batch they influence each other. Draw for each row anew."
-KNOWN = (
+LENGTH_GROUPS = ((0, 1), (2,), tuple(range(9)))  # drafted tokens
+ONLY_SAMPLED = "No counterexample, but it was only sampled: it has random numbers of its own. Draw with rng."
+ROWS_DEPEND = "Each row alone is right, and in a batch they influence each other. Draw for each row anew."
+KNOWN_BUGS = (
     "correction-from-p",
     "ratio-inverted",
     "going-on-after-a-rejection",
@@ -146,7 +152,7 @@ KNOWN = (
 )
 VERIFIER = exercise(
     "write-the-verifier",
-    wrong={bug: rule_with(bug) for bug in KNOWN}
+    wrong={bug: rule_with(bug) for bug in KNOWN_BUGS}
     | {"bonus-after-a-rejection": bonus_after_rejection, "greedy": verify_greedy},
     judged_by=judge_verifier,
 )
@@ -161,47 +167,47 @@ def judge_test(answer: Any) -> Judgement:
     try:
         with time_limit(SECONDS):
             for name, rule in RULES.items():
-                outcome = attempt(called, answer, (rule,), bool)
+                outcome = run_answer(call_answer, answer, (rule,), bool)
                 if outcome.blank:
-                    return failed(outcome)
-                if name in SOUND and outcome.kind not in ("", NO_RETURN, "AssertionError"):
-                    return failed(replace(outcome, fault=f"with {name}, {outcome.fault}"))
+                    return judge_fault(outcome)
+                if name in RIGHT_RULES and outcome.kind not in ("", NO_RETURN, "AssertionError"):
+                    return judge_fault(replace(outcome, fault=f"with {name}, {outcome.fault}"))
                 outcomes[name] = outcome
     except OutOfTime:
-        return failed(too_slow(len(outcomes)))
+        return judge_fault(time_fault(len(outcomes)))
     # With asserts, to return nothing is to pass; a bug may break anything, also a test.
     silent = [outcome for outcome in outcomes.values() if outcome.kind == NO_RETURN]
     if len(silent) == len(RULES):
-        return failed(silent[0])
+        return judge_fault(silent[0])
     alarms = [n for n, outcome in outcomes.items() if outcome not in silent and outcome.value is not True]
     bugs = [name for name in alarms if name in BUGS]
-    if bugs == alarms and len(bugs) >= ENOUGH:
-        return Judgement("right", TEST.praise, score(alarms))
-    message = f"It finds {len(bugs)} of {len(BUGS)} bugs; {ENOUGH} are wanted. Look at those it misses."
-    typical = pattern(alarms)
-    return Judgement("wrong", TEST.wrong[typical][0] if typical else message, score(alarms))
+    if bugs == alarms and len(bugs) >= BUGS_WANTED:
+        return Judgement("right", TEST.praise, describe_alarms(alarms))
+    message = f"It finds {len(bugs)} of {len(BUGS)} bugs; {BUGS_WANTED} are wanted. Look at those it misses."
+    typical = typical_test(alarms)
+    return Judgement("wrong", TEST.wrong[typical][0] if typical else message, describe_alarms(alarms))
 
 
-def too_slow(count: int) -> Outcome:
+def time_fault(count: int) -> Outcome:
     """Says how far a test came in its time, and what makes it faster."""
     fault = f"after {SECONDS} seconds it had come to an end for {count} of {len(RULES)} rules"
-    return replace(LATE, fault=f"{fault}. Call the verifier once, with a draft of many rows.")
+    return replace(TIMED_OUT, fault=f"{fault}. Call the verifier once, with a draft of many rows.")
 
 
-def score(alarms: Sequence[str]) -> str:
+def describe_alarms(alarms: Sequence[str]) -> str:
     """Writes which bugs a test has found, and which right rules it called wrong."""
-    false = [name for name in alarms if name in SOUND]
-    count = len(alarms) - len(false)
-    lines = [f"bugs found: {count} of {len(BUGS)}, false alarms: {len(false)} of {len(SOUND)}"]
-    lines += [f"! alarm at a right rule: {name}" for name in false]
+    false_alarms = [name for name in alarms if name in RIGHT_RULES]
+    count = len(alarms) - len(false_alarms)
+    lines = [f"bugs found: {count} of {len(BUGS)}, false alarms: {len(false_alarms)} of {len(RIGHT_RULES)}"]
+    lines += [f"! alarm at a right rule: {name}" for name in false_alarms]
     for bug in BUGS:
         lines.append(f"{'✓ found ' if bug in alarms else '– missed'} {bug}: {mutant_named(bug).title}")
     return "\n".join(lines)
 
 
-def pattern(alarms: Sequence[str]) -> str:
+def typical_test(alarms: Sequence[str]) -> str:
     """Returns the typical test whose pattern of alarms this is, or an empty string."""
-    shipped, other_numbers, coupled = (name in alarms for name in SOUND)
+    shipped, other_numbers, coupled = (name in alarms for name in RIGHT_RULES)
     if shipped:
         return "always-false" if len(alarms) == len(RULES) else "too-few-samples"
     if other_numbers:
@@ -215,5 +221,7 @@ def pattern(alarms: Sequence[str]) -> str:
     return "one-token" if set(alarms) <= set(BUGS[:5]) else ""
 
 
-SHALLOW = ("always-true", "always-false", "temperature-0", "same-draws", "acceptance", "one-token")
-TEST = exercise("write-a-test", wrong=dict.fromkeys((*SHALLOW, "too-few-samples")), judged_by=judge_test)
+SHALLOW_TESTS = ("always-true", "always-false", "temperature-0", "same-draws", "acceptance", "one-token")
+TEST = exercise(
+    "write-a-test", wrong=dict.fromkeys((*SHALLOW_TESTS, "too-few-samples")), judged_by=judge_test
+)

@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minispec.classroom.cards import Card, about, card_for
+from minispec.classroom.cards import Card, card_about, card_for
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import counting, greedy, rejection
-from minispec.classroom.running import called
+from minispec.classroom.running import call_answer
 
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 NOTEBOOKS = "That is what the exercise in the notebook asks for. Here something else is: read the text again."
@@ -30,13 +30,13 @@ TEXTS = tomllib.loads(Path(__file__).with_name("semester.toml").read_text(encodi
 Pick = Callable[[str, Sequence[Any]], Any]  # draws one of several by the tag, the exercise and a name
 
 
-def drawn(tag: str, key: str, name: str, options: Sequence[Any]) -> Any:
+def draw_option(tag: str, key: str, name: str, options: Sequence[Any]) -> Any:
     """Returns one of the options, the same one for the same words."""
     digest = hashlib.sha256(f"{tag}/{key}/{name}".encode()).digest()
     return options[int.from_bytes(digest[:8], "big") % len(options)]
 
 
-def form(
+def second_form(
     base: Exercise,
     pick: Pick,
     choices: Mapping[str, Any],
@@ -59,7 +59,7 @@ def form(
         return [named[name] for name in order]
 
     def run(answer: Any, *case: Any) -> Any:
-        return called(answer, *(torch.tensor(x).double() if isinstance(x, tuple) else x for x in case))
+        return call_answer(answer, *(torch.tensor(x).double() if isinstance(x, tuple) else x for x in case))
 
     paragraphs = words["text"].format(**choices).split("\n\n")
     body = "\n\n".join(fill(" ".join(part.split()), 92) for part in paragraphs)
@@ -92,7 +92,9 @@ def bytes_of(pick: Pick) -> Exercise:
 
     choices = {"keys": keys, "values": values, "every": every, "window": window}
     sizes = ((1, 1, 1, 4, 1), (2, 1, 1, 4, 3), (3, 4, 2, 4, 9), (6, 6, 2, 8, 50))
-    return form(counting.BYTES, pick, choices, right, [(counting.config(*s[:4]), s[4]) for s in sizes])
+    return second_form(
+        counting.BYTES, pick, choices, right, [(counting.small_config(*s[:4]), s[4]) for s in sizes]
+    )
 
 
 def verify_of(pick: Pick) -> Exercise:
@@ -110,7 +112,7 @@ def verify_of(pick: Pick) -> Exercise:
 
     cases = [(list(d), [0, 1, 2][:ahead] + list(b)) for d, b in greedy.DRAFTS]
     choices = {"ahead": ahead, "end": end, "counted": "dropped" if dropped else "kept"}
-    return form(greedy.VERIFY, pick, choices, right, cases)
+    return second_form(greedy.VERIFY, pick, choices, right, cases)
 
 
 def mask_of(pick: Pick) -> Exercise:
@@ -127,7 +129,7 @@ def mask_of(pick: Pick) -> Exercise:
 
     order = ("the new tokens, then the cached ones", "the cached tokens, then the new ones")
     choices = {"not_": "not " * hidden, "before": window - 1, "columns": order[not new_first]}
-    return form(greedy.MASK, pick, choices, right)
+    return second_form(greedy.MASK, pick, choices, right)
 
 
 def residual_of(pick: Pick) -> Exercise:
@@ -144,7 +146,7 @@ def residual_of(pick: Pick) -> Exercise:
     choices = {"more": more, "less": less, "total": total}
     cases: list[Any] = [((1, 1), (2, 2)), ((1, 3), (6, 2)), ((3, 2, 1), (1, 1, 4))]
     cases += [((2, 6, 4), (2, 2, 2)), ((8, 6, 4, 2), (1, 1, 5, 3))]
-    return form(rejection.RESIDUAL, pick, choices, right, cases)
+    return second_form(rejection.RESIDUAL, pick, choices, right, cases)
 
 
 FORMS = (bytes_of, verify_of, mask_of, residual_of)
@@ -159,13 +161,13 @@ class Semester:
 
     def check(self, key: str, answer: Any = None) -> Card:
         """Looks at an answer and shows a card; make it the last line of a cell."""
-        return about(key, partial(card_for, answer=answer), self.exercises)
+        return card_about(key, partial(card_for, answer=answer), self.exercises)
 
     def notebook(self) -> str:
         """Returns a notebook of stubs, as JSON."""
         title = f"# Exercises, {self.tag}\n\nEach is a relative of one in the notebooks. Read closely."
         start = "import torch\n\nfrom minispec.classroom.exercises.semester import semester\n\n"
-        cells = [cell("markdown", title), code_cell(f'{start}check = semester("{self.tag}").check')]
+        cells = [cell("markdown", title), blank_code_cell(f'{start}check = semester("{self.tag}").check')]
         for exercise in self.exercises:
             cells.append(
                 cell(
@@ -173,7 +175,7 @@ class Semester:
                     f"## {exercise.title}\n\nLike `{exercise.key}` of notebook {exercise.notebook}.",
                 )
             )
-            cells.append(code_cell(f'{exercise.stub}\n\ncheck("{exercise.key}", {exercise.function})'))
+            cells.append(blank_code_cell(f'{exercise.stub}\n\ncheck("{exercise.key}", {exercise.function})'))
         kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
         notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 4}
         return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
@@ -184,7 +186,7 @@ def cell(kind: str, text: str, **more: Any) -> dict[str, Any]:
     return {"cell_type": kind, "metadata": {}, "source": text.splitlines(True), **more}
 
 
-def code_cell(text: str) -> dict[str, Any]:
+def blank_code_cell(text: str) -> dict[str, Any]:
     """Returns a cell of code that has not run."""
     return cell("code", text, execution_count=None, outputs=[])
 
@@ -198,4 +200,4 @@ def semester(tag: str) -> Semester:
     if not TAG.fullmatch(tag):
         raise ValueError(f"a semester's tag has 1 to 40 letters, digits, dots and dashes, not {tag[:40]!r}")
     tag = tag.upper()
-    return Semester(tag, tuple(of(partial(drawn, tag, of.__name__)) for of in FORMS))
+    return Semester(tag, tuple(of(partial(draw_option, tag, of.__name__)) for of in FORMS))

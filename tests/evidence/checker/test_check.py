@@ -14,7 +14,7 @@ import torch
 from other_rules import of_its_own, rule_of
 
 from minispec import Draft, SeededRng, Verdict, verify_coupled, verify_greedy, verify_rejection
-from minispec.classroom.rules import BUGGY
+from minispec.classroom.rules import BUGGY_RULES
 from minispec.core.verify import accept_rejection, as_verifier, residual
 from minispec.evidence.checker import trials
 from minispec.evidence.checker.check import check_verifier
@@ -64,12 +64,12 @@ def wrong_from_three_on(draft, target_probs, rng):
     return (accept_rejection if draft.k < 3 else accepts_everything)(draft, target_probs, rng)
 
 
-resamples_from_p = BUGGY["correction-from-p"]
-one_number_for_all = BUGGY["one-number-for-all-places"]
+resamples_from_p = BUGGY_RULES["correction-from-p"]
+one_number_for_all = BUGGY_RULES["one-number-for-all-places"]
 NEEDS_TWO_TOKENS = ("residual-of-the-last-place", "going-on-after-a-rejection", "one-number-for-all-places")
 # What is wrong -> (rule, K, V) of the smallest instance that shows it.
 WRONG = {
-    **{bug: (rule, 2 if bug in NEEDS_TWO_TOKENS else 1, 2) for bug, rule in BUGGY.items()},
+    **{bug: (rule, 2 if bug in NEEDS_TWO_TOKENS else 1, 2) for bug, rule in BUGGY_RULES.items()},
     "accepts everything": (accepts_everything, 1, 2),
     "ratio in one digit": (rule_of(accept=lambda remaining, p, q: (p / q).round(decimals=1)), 1, 2),
     # With two ids there is only one candidate anyway.

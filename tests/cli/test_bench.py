@@ -178,14 +178,14 @@ def test_longer_prompts_are_cut_and_shorter_ones_left_out(pair):
 
 def test_a_setting_that_loses_is_explained(capsys, document, command, pair, monkeypatch):
     """Why, and what would help, stand in the document and under the tables; a gain is not explained."""
-    monkeypatch.setattr(sections, "LITTLE", 1e9)
+    monkeypatch.setattr(sections, "ADVICE_BELOW", 1e9)
     monkeypatch.setattr(sections, "advise", lambda *_: ("too dear", "what would help: K"))
     line = "bench --quick --section widths --k 2 --backend torch --pair"
     report, _ = document(line, pair)
     assert [setting["advice"] for setting in report["settings"]] == [["too dear", "what would help: K"]] * 2
     bench.show(report, console(), None)
     assert capsys.readouterr().out.count("too dear\n  what would help: K") == 2
-    monkeypatch.setattr(sections, "LITTLE", 0.0)
+    monkeypatch.setattr(sections, "ADVICE_BELOW", 0.0)
     assert "would help" not in command(line, pair)[0]
 
 

@@ -5,7 +5,7 @@ from native_models import needs_compiler
 
 import minispec.cli.prove as module
 from minispec.evidence.proof import sampling
-from minispec.evidence.proof.prove import Proof, Proved, few_cases
+from minispec.evidence.proof.prove import Proof, ProvedCase, few_cases
 from minispec.evidence.proof.sampling import check_calibration, tiny_experiments
 
 
@@ -71,5 +71,5 @@ def test_a_proof_of_nothing_is_status_2_and_a_line(refused):
 
 
 def test_a_case_without_a_branch_proves_nothing():
-    assert not Proved("empty", 0, 0.0, 0.0).passed and not Proof((), {}, ()).passed
-    assert Proved("one", 1, 0.0, 0.0).passed and Proof((Proved("one", 1, 0.0, 0.0),), {}, ()).passed
+    assert not ProvedCase("empty", 0, 0.0, 0.0).passed and not Proof((), {}, ()).passed
+    assert ProvedCase("one", 1, 0.0, 0.0).passed and Proof((ProvedCase("one", 1, 0.0, 0.0),), {}, ()).passed

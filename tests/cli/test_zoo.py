@@ -13,7 +13,11 @@ from minispec.evidence.zoo.run import zoo
 FEW = [
     mutant_named(name) for name in ("correction-from-p", "token-missing-in-the-drafts-cache", "seed-reset")
 ]
-SOME = [check for check in CHECKS if check.name in ("law", "acceptance", "chance", "vllm-like-greedy")]
+SOME = [
+    check
+    for check in CHECKS
+    if check.name in ("distribution", "acceptance", "randomness", "vllm-like-greedy")
+]
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def in_parts(name: str, numbers: Tensor, parts: int, units: int) -> Grouping:
 
 
 def part_numbers(numbers: Tensor, parts: int) -> Tensor:
-    """Says which of `parts` equal parts of [0, 1) each number lies in: int64 of the same shape."""
+    """Returns which of `parts` equal parts of [0, 1) each number lies in: [N, n] -> [N, n] int64."""
     return (numbers * parts).long().clamp(max=parts - 1)
 
 

@@ -67,15 +67,15 @@ def test_every_kind_comes_with_the_package_and_survives_the_round_trip(tmp_path,
 def test_zoo_becomes_rows(tmp_path):
     """A mark per check: killed, killed by an exception, missed."""
     cells = {check.name: CheckResult(False) for check in CHECKS}
-    cells["law"] = CheckResult(True, "why")
-    cells["law-gpt"] = CheckResult(True, "error", crashed=True)
+    cells["distribution"] = CheckResult(True, "why")
+    cells["distribution-gpt"] = CheckResult(True, "error", crashed=True)
     specimen = Specimen(mutant_named("ratio-inverted"), "a case", Damage(0.1, True, (1, 1), (1, 1)), cells)
     save_measurement(zoo_measurement(Zoo((specimen,), CHECKS, {}, 1.0).to_json()), tmp_path / "zoo.json")
     read = load_measurement(tmp_path / "zoo.json")
     (row,) = read.points
     assert (row.name, row.module, row.effect) == ("ratio-inverted", "verify", "biased")
     assert row.marks == "x!" + "." * (len(CHECKS) - 2)
-    assert read.conditions["checks"][0] == "law" and len(read.conditions["theirs"]) == 3
+    assert read.conditions["checks"][0] == "distribution" and len(read.conditions["theirs"]) == 3
 
 
 @pytest.mark.parametrize(

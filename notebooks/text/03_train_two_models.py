@@ -231,7 +231,7 @@ def in_common(target, draft, tokens):
 # %%
 from minispec.train.evaluate import forced_positions, whole_documents
 
-tokens, mask = whole_documents(pair.tokenizer, dataset.corpus.validation, 256, most=60)
+tokens, mask = whole_documents(pair.tokenizer, dataset.corpus.validation, 256, limit=60)
 common = in_common(target, draft, tokens)  # [60, n]
 real = mask[:, 1:]  # [60, n]: without padding
 alpha = float(common[real].mean())

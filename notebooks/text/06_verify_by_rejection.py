@@ -214,12 +214,10 @@ shipped = (minispec.verify_greedy, minispec.verify_coupled)
 shipped += (rule_with("correction-from-p"), minispec.verify_rejection)
 same = []
 worked_out = (exact_1, exact_2, exact_3, exact_4)
-for number, (rule, by_hand) in enumerate(zip(shipped, worked_out, strict=True), 1):
+for number, (rule, hand) in enumerate(zip(shipped, worked_out, strict=True), 1):
     exact = first_token(rule, p, q)  # the package's rule, on every branch: nothing is sampled
     print(f"rule {number}: keeps {exact.acceptance:.2f}, gives {parts(exact.distribution, 12)}")
-    pairs = zip(
-        exact.accepted + exact.correction, [*by_hand.accepted, *by_hand.correction], strict=True
-    )
+    pairs = zip(exact.accepted + exact.correction, [*hand.accepted, *hand.correction], strict=True)
     same += [abs(a - b) < 1e-12 for a, b in pairs]
 assert all(same)
 

@@ -7,6 +7,7 @@ on every machine.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -181,6 +182,7 @@ def rotated_pair(vocab_size: int, seed: int) -> tuple[TableModel, TableModel]:
 MODELS: dict[str, Callable[..., tuple[LanguageModel, LanguageModel]]] = {
     "table": table_pair,
     "gpt": tiny_gpt_pair,
+    "float32_gpt": partial(tiny_gpt_pair, dtype=torch.float32),
     "one_gpt": one_gpt,
     "exit": one_early_exit,
     "opposite": opposite_pair,

@@ -58,7 +58,5 @@ def read_case(written: Fields, seed: int) -> Case:
 
 def describe(warp: Warp) -> str:
     """Names a warp by its settings."""
-    parts = [f"T {warp.temperature:g}"]
-    parts += [f"top-k {warp.top_k}"] if warp.top_k is not None else []
-    parts += [f"top-p {warp.top_p:g}"] if warp.top_p is not None else []
-    return ", ".join(parts)
+    settings = {"T": warp.temperature, "top-k": warp.top_k, "top-p": warp.top_p}
+    return ", ".join(f"{name} {value:g}" for name, value in settings.items() if value is not None)

@@ -127,7 +127,12 @@ def trained_experiments(samples: int) -> list[Experiment]:
     target = shortened(pair.target, length)
     draft = shortened(pair.draft, length)
     plain = Case("stories, 3 tokens, K = 2", target, draft, (prompt,), 2, 3)
-    warped = plain.but("warped, hotter draft", warp=Warp(0.8, top_k=20), draft_warp=Warp(1.5))
+    warped = replace(
+        plain,
+        name="stories, 3 tokens, K = 2, warped, hotter draft",
+        warp=Warp(0.8, top_k=20),
+        draft_warp=Warp(1.5),
+    )
     return [Experiment(case, samples, rows=512, least=LEAST_PROBABILITY) for case in (plain, warped)]
 
 

@@ -16,14 +16,14 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
     target_only_distributions,
 )
-from minispec.evidence.proof.families import gpt_cases
+from minispec.evidence.proof.families import family_cases
 from minispec.evidence.proof.prove import LARGEST_ERROR
 from minispec.evidence.proof.sampling import Experiment
 from minispec.native.backend import BACKENDS, NATIVE, TORCH, Models, on_backend
 from minispec.native.model import NativeGPT
 
 FALSE_ALARM = 1e-6
-*CASES, LARGEST = gpt_cases(seed=0, longer=0)
+*CASES, LARGEST = family_cases("gpt", seed=0, longer=0)
 TEMPERATURES = [0.0, 0.05, 0.3, 0.7, 1.0, 1.5]
 TEXT = [[3], [1, 4, 1, 0], [2, 0, 3, 1, 4, 4, 0, 2, 1], [10, 9], [5, 5, 5], [0], [7, 8, 6], [1, 2, 3, 4, 5]]
 

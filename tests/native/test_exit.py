@@ -16,7 +16,7 @@ from minispec.evidence.proof.distributions import (
     largest_error,
     speculative_distributions,
 )
-from minispec.evidence.proof.families import self_drafting_cases, waiting_cases
+from minispec.evidence.proof.families import family_cases
 from minispec.io.heads import load_heads
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.exit import NativeExitGPT
@@ -25,7 +25,7 @@ from minispec.native.model import NativeGPT
 pytestmark = needs_compiler
 CPU = torch.device("cpu")
 TEXT = [[3], [1, 4, 1, 0], [2, 0, 3, 1, 4, 4, 0, 2, 1], [10, 9], [5, 5, 5]]
-PROVED = [case for make in (self_drafting_cases, waiting_cases) for case in make(0, 0)]
+PROVED = [case for family in ("self_drafting", "waiting") for case in family_cases(family, 0, 0)]
 PROVED = [case for case in PROVED if case.drafts_with == "exit"]
 
 

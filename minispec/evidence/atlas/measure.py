@@ -144,9 +144,7 @@ def expected_accepted(verifier: Verifier, drafts: PossibleDrafts) -> Tensor:
 class NumberCounter(TorchFunctionMode):
     """Counts the numbers that torch goes through: those of each operation's largest tensor, but for views."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers = 0
+    numbers = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

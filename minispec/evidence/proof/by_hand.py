@@ -41,15 +41,9 @@ def logits_after(model: LanguageModel, texts: Sequence[Text]) -> Tensor:
     return model.head(model.hidden(torch.tensor(texts)))[:, -1]
 
 
-def distributions_after(model: LanguageModel, warp: Warp, texts: Sequence[Text]) -> dict[Text, list[float]]:
+def distributions_after(model: LanguageModel, warp: Warp, texts: Iterable[Text]) -> dict[Text, list[float]]:
     """Returns the warped distribution after each text, without a cache."""
-    distributions: dict[Text, list[float]] = {}
-    for length in {len(text) for text in texts}:
-        same_length = [text for text in texts if len(text) == length]
-        distributions.update(
-            zip(same_length, warp(logits_after(model, same_length)).double().tolist(), strict=True)
-        )
-    return distributions
+    return {text: warp(logits_after(model, [text]))[0].double().tolist() for text in texts}
 
 
 def greedy_by_hand(case: Case, prompt: Text) -> Text:

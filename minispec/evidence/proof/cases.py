@@ -84,10 +84,6 @@ class Case:
         """The longest text that both models hold."""
         return min(self.target.max_length, self.draft.max_length)
 
-    def but(self, change: str, **changes: Any) -> "Case":
-        """Returns a case that differs; its name says how."""
-        return replace(self, name=f"{self.name}, {change}", **changes)
-
     def rounds(self, prompts: Sequence[Sequence[int]], rng: Rng) -> Iterator[Round]:
         """Runs the shipped loop in this setting, on any prompts."""
         return speculate(

@@ -5,7 +5,9 @@ GPTs are the shipped `GPT` with its real cache. Their numbers come from a fixed 
 on every machine.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -13,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT, GPTConfig, Tree
+from minispec.core.model import GPT, GPTConfig, LanguageModel, Tree
 from minispec.drafters.exit import EarlyExitGPT, Exit
 from minispec.verifiers.coupled import scramble
 
@@ -137,3 +139,53 @@ def with_normals(module: Module, seed: int) -> Module:
 def early_exit(model: GPT, seed: int) -> EarlyExitGPT:
     """Returns a GPT with an exit after its first layer, of random weights."""
     return EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))
+
+
+def one_gpt(seed: int, vocab_size: int, max_length: int = 40) -> tuple[GPT, GPT]:
+    """Returns a tiny GPT that drafts for itself."""
+    target, _ = tiny_gpt_pair(seed, vocab_size, max_length=max_length)
+    return target, target
+
+
+def one_early_exit(seed: int, vocab_size: int, max_length: int = 40) -> tuple[EarlyExitGPT, EarlyExitGPT]:
+    """Returns a tiny GPT with an exit, which drafts for itself."""
+    target, _ = one_gpt(seed, vocab_size, max_length)
+    model = early_exit(target, seed)
+    return model, model
+
+
+def opposite_pair(vocab_size: int, seed: int) -> tuple[TableModel, TableModel]:
+    """Returns a table model, and a draft that likes least what it likes most."""
+    target = table_model(vocab_size, seed)
+    return target, TableModel(-target.table)
+
+
+def tied_pair(vocab_size: int, seed: int) -> tuple[TableModel, TableModel]:
+    """Returns table models with few different logits."""
+    target, draft = (TableModel((model.table / 3).round()) for model in table_pair(vocab_size, seed))
+    return target, draft
+
+
+def rotated_pair(vocab_size: int, seed: int) -> tuple[TableModel, TableModel]:
+    """Returns models whose rows are (5, 3, 2)/10, rotated by one id more from each context to the next.
+
+    The draft is rotated by one more: its top 2 and the target's have one id in common. Of what top-k 2
+    leaves, the first id has 5/8, above a top-p of 0.6; of the whole it has 5/10, below. There is one such
+    pair, whatever the seed, of three ids.
+    """
+    logits = torch.tensor([5, 3, 2], dtype=torch.float64).div(10).log()
+    rotated = torch.stack([logits.roll(context) for context in range(13)])
+    return TableModel(rotated[:12]), TableModel(rotated[1:])
+
+
+# What makes a target and a draft, by name.
+MODELS: dict[str, Callable[..., tuple[LanguageModel, LanguageModel]]] = {
+    "table": table_pair,
+    "gpt": tiny_gpt_pair,
+    "float32_gpt": partial(tiny_gpt_pair, dtype=torch.float32),
+    "one_gpt": one_gpt,
+    "exit": one_early_exit,
+    "opposite": opposite_pair,
+    "tied": tied_pair,
+    "rotated": rotated_pair,
+}

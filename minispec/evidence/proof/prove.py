@@ -9,32 +9,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from minispec.core.warp import Warp
 from minispec.drafters.registry import DRAFTERS
-from minispec.evidence.proof.cases import TREE_SHAPES, Case
+from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
-    DIFFERENT_LENGTHS,
     Distribution,
     exact_distributions,
     largest_error,
     speculative_distributions,
     target_only_distributions,
 )
-from minispec.evidence.proof.families import (
-    CHAINS,
-    FAMILIES,
-    LOOK_UPS,
-    WARPS,
-    describe,
-    gpt_cases,
-    table_cases,
-)
+from minispec.evidence.proof.families import FAMILIES, WRITTEN, describe, family_cases
 from minispec.evidence.theory.statistics import Sampled
 from minispec.native.backend import TORCH, Backend
 
 LARGEST_ERROR = 1e-10  # float64 sums of some thousand products stay far below
-WIDTHS = (1, 2, 3, 4)  # the values of K that are enumerated
-TWO_HEADS = ("drafted 0", "drafted 2", "accepted 0", "accepted 1", "accepted 2")
 
 
 @dataclass(frozen=True)
@@ -127,47 +115,18 @@ def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]
 
 def required_marks(drafters: Sequence[str] = tuple(DRAFTERS)) -> list[str]:
     """Lists what must come up in some branch, with drafters by name; else the proof is not one."""
-    lengths = [f"{what} {n}" for what in ("drafted", "accepted") for n in range(4)]
-    marks = {
-        "model": [*model_marks(), "block", "compare"],
-        **{name: [f"{name}: {what}" for what in (*lengths, DIFFERENT_LENGTHS)] for name in LOOK_UPS},
-        **{name: [f"{name}: accepted {n}" for n in range(4)] for name in CHAINS},
-        "medusa": [f"medusa: {what}" for what in (*TWO_HEADS, DIFFERENT_LENGTHS)],
-        "medusa-tree": [f"medusa-tree: accepted {n}" for n in range(3)],
-        "tree": [*(f"{name}: accepted {n}" for name in TREE_SHAPES for n in range(3)), "k-sequential"],
-    }
-    return [mark for name in drafters for mark in marks[name]]
-
-
-def model_marks() -> list[str]:
-    """Lists what must come up where a model drafts."""
-    return [
-        *(f"K = {k}: accepted {n}" for k in WIDTHS for n in range(k + 1)),
-        "correction",
-        "bonus",
-        "EOS in an accepted draft",
-        "EOS as correction",
-        "EOS as bonus",
-        "a block shortened by the cap",
-        "the cap ends a row",
-        "the context ends a row",
-        "rows that finish at different rounds",
-        *(f"automatic: drafted {n}" for n in range(3)),
-        *(f"stopping: drafted {n}" for n in range(1, 4)),
-        f"stopping: {DIFFERENT_LENGTHS}",
-        *(f"warp {describe(warp)}" for warp in (Warp(), *WARPS)),
-    ]
+    return [mark for name in drafters for mark in WRITTEN["marks"][name]]
 
 
 def few_cases() -> Iterator[Case]:
     """Yields cases that bring up everything, with some ten thousand branches together."""
-    for make in (table_cases, gpt_cases, *FAMILIES):
-        yield from make(seed=0, longer=0)
+    for family in FAMILIES:
+        yield from family_cases(family, seed=0, longer=0)
 
 
 def all_cases() -> Iterator[Case]:
     """Yields more models and longer texts: some hundred thousand branches together."""
-    for seed, make in product((0, 1, 2), (table_cases, *FAMILIES)):
-        yield from make(seed, longer=1)
+    for seed, family in product((0, 1, 2), [family for family in FAMILIES if family != "gpt"]):
+        yield from family_cases(family, seed, longer=1)
     for seed in (0, 1):
-        yield from gpt_cases(seed, longer=seed)
+        yield from family_cases("gpt", seed, longer=seed)

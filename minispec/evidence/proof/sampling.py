@@ -10,16 +10,15 @@ enumeration cannot: whether the numbers that `SeededRng` and `KeyedRng` give are
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-
-import torch
 
 from minispec.core.model import GPT
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.warp import Warp
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.distributions import continuations, outcomes
-from minispec.evidence.proof.models import table_pair, tiny_gpt_pair
+from minispec.evidence.proof.families import WRITTEN, read_cases
 from minispec.evidence.theory.statistics import Cell, Sampled, check_sample, check_uniform, pearson_p_value
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import TORCH, Backend
@@ -92,8 +91,7 @@ def sampled_tests(seed: int = 0, full: bool = False, backends: Sequence[Backend]
     share = FAMILY_FALSE_ALARM / (len(backend_experiments) + 1)
     results = [experiment.check(seed, share) for experiment in backend_experiments.values()]
     seeds, samples = (200, 2_000) if full else (100, 500)
-    target, draft = table_pair(vocab_size=3, seed=0)
-    calibration = Experiment(Case("calibration", target, draft, ((0, 1),), 2, 3), samples, rows=samples)
+    calibration = replace(experiments[0], samples=samples)
     return [*results, check_calibration(calibration, range(seeds * seed, seeds * seed + seeds), share)]
 
 
@@ -112,33 +110,12 @@ def check_calibration(experiment: Experiment, seeds: Sequence[int], false_alarm:
 
 
 def tiny_experiments(samples: int) -> list[Experiment]:
-    """Returns experiments on models for which every continuation is counted, none pooled.
-
-    In all of them a round ends inside the text, so the joint distribution spans the border between rounds.
-    """
-    table_target, table_draft = table_pair(vocab_size=3, seed=0)
-    gpt_target, gpt_draft = tiny_gpt_pair(seed=0, vocab_size=3, dtype=torch.float32)
-    start = ((0, 1),)
-    cases = [
-        Case("table, 3 tokens, K = 2", table_target, table_draft, start, 2, 3),
-        Case(
-            "table, 4 tokens, K = 1, warped, EOS",
-            table_target,
-            table_draft,
-            start,
-            1,
-            4,
-            Warp(1.4, top_p=0.95),
-            (2,),
-        ),
-        Case("GPT, 3 tokens, K = 2, hotter draft", gpt_target, gpt_draft, start, 2, 3, draft_warp=Warp(1.5)),
-    ]
-    coupled = Case(
-        "table, 4 tokens, K = 2, coupled", table_target, table_draft, start, 2, 4, verifier=verify_coupled
-    )
+    """Returns experiments on small models (see families.toml), with keyed noise where it is coupled."""
     return [
-        *(Experiment(case, samples) for case in cases),
-        Experiment(coupled, samples, rows=samples, rng=KeyedRng),
+        Experiment(case, samples, rows=samples, rng=KeyedRng)
+        if case.verifier is verify_coupled
+        else Experiment(case, samples)
+        for case in read_cases(WRITTEN["sampled"], seed=0)
     ]
 
 
@@ -150,15 +127,18 @@ def trained_experiments(samples: int) -> list[Experiment]:
     target = shortened(pair.target, length)
     draft = shortened(pair.draft, length)
     plain = Case("stories, 3 tokens, K = 2", target, draft, (prompt,), 2, 3)
-    warped = plain.but("warped, hotter draft", warp=Warp(0.8, top_k=20), draft_warp=Warp(1.5))
+    warped = replace(
+        plain,
+        name="stories, 3 tokens, K = 2, warped, hotter draft",
+        warp=Warp(0.8, top_k=20),
+        draft_warp=Warp(1.5),
+    )
     return [Experiment(case, samples, rows=512, least=LEAST_PROBABILITY) for case in (plain, warped)]
 
 
 def shortened(model: GPT, max_length: int) -> GPT:
     """Returns the same model, weights shared, with a shorter context: its caches are that much smaller."""
-    with torch.device("meta"):
-        short = GPT(replace(model.config, max_length=max_length))
-    short.load_state_dict(model.state_dict(), assign=True)
-    if model.config.tied:
-        short.lm_head.weight = short.embed_tokens.weight
-    return short.requires_grad_(False).eval()
+    short = copy(model)
+    short.config = replace(model.config, max_length=max_length)
+    short.max_length = max_length
+    return short

@@ -138,12 +138,8 @@ def remedy(situation: Situation, k: int, backend: str) -> str:
         "a draft of half the cost": situation.with_less("draft", 0.5),
         "a draft distilled for longer, with half the rejections": situation.with_less("acceptance", 0.5),
     }
-    speed_ups = {
-        improvement: (improved.speed_up(improved.best_k()), improved.best_k())
-        for improvement, improved in improvements.items()
-    }
-    improvement = max(speed_ups, key=speed_ups.__getitem__)
-    best_speed_up, improved_k = speed_ups[improvement]
-    if improved_k == 0:
+    improvement, improved = max(improvements.items(), key=lambda item: item[1].speed_up(item[1].best_k()))
+    k = improved.best_k()
+    if k == 0:
         return "K = 0, the target alone; half the rejections or half the draft's cost would not be enough"
-    return f"{improvement}, for {best_speed_up:.2f}x at K = {improved_k}"
+    return f"{improvement}, for {improved.speed_up(k):.2f}x at K = {k}"

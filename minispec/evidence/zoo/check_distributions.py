@@ -149,9 +149,7 @@ def check_acceptance(case: Case) -> str | None:
                 key = (step.text, step.drafted[:i])
                 tested_weights[key] += branch.weight
                 accepted_weights[key] += branch.weight * (i < step.accepted)
-    p = distributions_after(
-        case.target, case.warp, list({text + drafted for text, drafted in tested_weights})
-    )
+    p = distributions_after(case.target, case.warp, {text + drafted for text, drafted in tested_weights})
     q = drafts_by_hand(case, tested_weights)
     for (text, drafted), weight in tested_weights.items():
         actual = accepted_weights[text, drafted] / weight

@@ -18,11 +18,11 @@ from minispec.evidence.proof.distributions import (
     target_only_distributions,
     total_variation,
 )
-from minispec.evidence.proof.families import PROMPTS
 from minispec.evidence.proof.models import TableModel, table_model, table_pair, tiny_gpt_pair
 from minispec.evidence.proof.prove import few_cases, prove_case, required_marks
 
 CASES = list(few_cases())
+PROMPTS = ((0,), (1, 0), (0, 1, 1))
 
 
 @pytest.fixture(scope="module")

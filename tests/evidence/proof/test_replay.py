@@ -19,7 +19,7 @@ from minispec.evidence.proof.distributions import (
 from minispec.evidence.proof.enumeration import (
     enumerate_branches,
 )
-from minispec.evidence.proof.families import gpt_cases, table_cases
+from minispec.evidence.proof.families import family_cases
 from minispec.evidence.proof.replay import Differs, ends, interval_of
 from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
@@ -121,7 +121,9 @@ def calls(monkeypatch):
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", [*table_cases(0, 0), *list(gpt_cases(0, 0))[:4]], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [*family_cases("table", 0, 0), *list(family_cases("gpt", 0, 0))[:4]], ids=lambda case: case.name
+)
 def test_every_decision_is_made_in_cpp(case, calls, monkeypatch):
     """Rules, draws and draft steps of a case on the native backend; each branch at both ends."""
     moved = case.on(NATIVE)

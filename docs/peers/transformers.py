@@ -30,7 +30,7 @@ from minispec.core.batch import Prompts
 from minispec.core.model import GPT
 from minispec.evidence.bench.interleaved import Decodes, Run, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import thread_counts, using_threads
-from minispec.evidence.bench.run import CHOSEN, choose
+from minispec.evidence.bench.run import CHOSEN, NAMES
 from minispec.evidence.bench.section import FULL, BenchRun, Results, Section, Skipped
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.checkpoint import Pair, load_pair, save_model
@@ -200,7 +200,7 @@ def main(output: Path | None = None, full: bool = False) -> None:
         installed("transformers", "transformers", "peers")
     except Skipped as reason:
         raise typer.BadParameter(str(reason)) from None
-    names = choose(full=True, skip=("real-sizes", "drafters", "rules")) if full else CHOSEN
+    names = [name for name in NAMES if name not in {"real-sizes", "drafters", "rules"}] if full else CHOSEN
     more = [Section("transformers", measure, CHOSEN)]
     run_shown(load_pair("stories"), output, sections=(*names, "transformers"), plan=FULL, more=more)
 

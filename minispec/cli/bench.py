@@ -37,9 +37,7 @@ def bench(
     draft: Path | None = None,
     prompts: Path | None = None,
     section: Annotated[list[str] | None, NAMES] = None,
-    skip: list[str] | None = None,
     k: list[int] | None = None,
-    repeats: int | None = None,
     quick: bool = False,
     full: bool = False,
     output: Path | None = None,
@@ -51,10 +49,8 @@ def bench(
     as_json: bool = False,
 ) -> None:
     """Measure speculative decoding against the target alone."""
-    plan = plan_of(quick, full, k, repeats)
-    sections = choose(section or (), full, skip or ())
-    if not sections:
-        raise ValueError("--skip leaves nothing to measure")
+    plan = plan_of(quick, full, k)
+    sections = choose(section or (), full)
     if target is not None and prompts is None:
         raise ValueError("--target has no prompts to measure on: give a file of texts with --prompts")
     options.set_threads(threads)
@@ -72,8 +68,8 @@ def run_shown(models: Pair, output: Path | None = None, as_json: bool = False, *
     with Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=1.0)
 
-        def tell(share: float, text: str) -> None:
-            progress.update(bar, completed=share, description=text)
+        def tell(share: float, section: str, text: str) -> None:
+            progress.update(bar, completed=share, description=f"{section}: {text}")
 
         report = run_bench(models, output=output, tell=tell, **settings)
     if as_json:
@@ -102,15 +98,15 @@ def read_prompts(path: Path, tokenizer: Tokenizer) -> list[list[int]]:
     return [prompt[:PROMPT_TOKENS] for prompt in prompts]
 
 
-def plan_of(quick: bool, full: bool, k: list[int] | None, repeats: int | None) -> Plan:
+def plan_of(quick: bool, full: bool, k: list[int] | None) -> Plan:
     """Returns how much to measure; a ValueError says which options contradict each other."""
     if quick and full:
         raise ValueError("--quick and --full contradict each other; choose one")
     plan = QUICK if quick else FULL if full else CORE
-    if k:
-        widths = tuple(sorted(set(k)))
-        plan = replace(plan, widths=widths, few_widths=widths)
-    return replace(plan, repeats=repeats) if repeats else plan
+    if not k:
+        return plan
+    widths = tuple(sorted(set(k)))
+    return replace(plan, widths=widths, few_widths=widths)
 
 
 def show(report: dict[str, Any], console: Console, output: Path | None) -> None:

@@ -266,12 +266,13 @@ def rules(bench: BenchRun) -> Results:
     """
     available, unavailable = bench.backends()
     threads = threads_of(bench)
-    groups: dict[tuple[str, int], list[Setting]] = {}
-    for (backend, models), k in product(available.items(), bench.plan.few_widths):
-        groups[backend, k] = [
+    groups = {
+        (backend, k): [
             Setting(with_verifiers(models, verifiers), k, "rejection", 1.0, threads[backend], rule)
             for rule, verifiers in RULES.items()
         ]
+        for (backend, models), k in product(available.items(), bench.plan.few_widths)
+    }
     rows: list[Results] = []
     for (backend, k), group in bench.interleave(groups, bench.reporting, "every rule").items():
         for rule, runs in zip(RULES, group, strict=True):

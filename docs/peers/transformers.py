@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -62,12 +63,13 @@ def load_llama(folder: Path, dtype: torch.dtype = torch.float32) -> Any:
 class TransformersGPT:
     """Our weights in transformers' Llama, called as our models are."""
 
-    def __init__(self, model: GPT, folder: Path) -> None:
-        """Hands weights over, through files in a folder; `Skipped` if transformers is not installed."""
-        save_model(model, folder, model.dtype)
+    def __init__(self, model: GPT) -> None:
+        """Hands weights over, through files; `Skipped` if transformers is not installed."""
         self.vocab_size = model.vocab_size
         self.device = model.device
-        self.model = load_llama(folder, model.dtype)
+        self.folder = TemporaryDirectory()  # as long as this is here: the library may read on
+        save_model(model, Path(self.folder.name), model.dtype)
+        self.model = load_llama(Path(self.folder.name), model.dtype)
 
     def new_cache(self, rows: int) -> SimpleNamespace:
         """Returns an empty cache."""

@@ -10,11 +10,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from minispec.cli import options, tables
 from minispec.cli.decoding import print_advice
+from minispec.cli.requests import read_file
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.run import NAMES, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
 from minispec.io.checkpoint import Pair
-from minispec.io.files import format_path, printable_line, read_text
+from minispec.io.files import format_path, printable_line
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import AUTO
 
@@ -84,11 +85,8 @@ def read_prompts(path: Path, tokenizer: Tokenizer) -> list[list[int]]:
     Raises:
         ValueError: if it cannot be read, or a text is shorter.
     """
-    try:
-        texts = [part.strip() for part in re.split(r"\n\s*\n", read_text(path)) if part.strip()]
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{format_path(path)} cannot be read as prompts: {error}") from error
-    prompts = tokenizer.encode_batch(texts)
+    parts = re.split(r"\n\s*\n", read_file(path, "prompts"))
+    prompts = tokenizer.encode_batch([part.strip() for part in parts if part.strip()])
     for number, prompt in enumerate(prompts, start=1):
         if len(prompt) < PROMPT_TOKENS:
             raise ValueError(

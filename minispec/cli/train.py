@@ -100,7 +100,7 @@ def choose_recipe(
         recipe = replace(recipe, tokenizer=options.choose(tokenizer, ("bpe", "characters"), "--tokenizer"))
     if seed is not None:
         recipe = replace(recipe, seed=seed)
-    return recipe.scaled(scale) if scale != 1 else recipe
+    return recipe.scaled(scale)
 
 
 def run_folder(recipe: Recipe) -> Path:

@@ -38,7 +38,7 @@ def train_drafter(
     scale: float,
     out: Path | None,
     console: Console,
-    device: str = "cpu",
+    device: str,
 ) -> dict[str, Any]:
     """Trains a kind of drafter on a pair's target, writes it, and returns what `--json` prints."""
     recipe = RECIPES[options.choose(kind, list(RECIPES), "--drafter")]
@@ -109,7 +109,7 @@ def training_bars(console: Console, progress: list[Training]) -> Iterator[Report
             bars.stop()
 
 
-def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
+def sequences_for(pair: Pair, seed: int, scale: float) -> Tensor:
     """Returns what a drafter of a pair learns from, of its corpus and of its target's making: [N, W]."""
     recipe = Recipe.from_json(pair.info["recipe"])
     recipe = replace(recipe, written=TARGET_TEXTS, target_stages=(), draft_stages=()).scaled(scale)

@@ -56,14 +56,14 @@ def choose(names: Sequence[str] = (), full: bool = False) -> tuple[str, ...]:
 def run_bench(
     pair: Pair,
     *,
-    sections: Sequence[str] = (),
+    sections: Sequence[str],
     plan: Plan = CORE,
     seed: int = 0,
     output: Path | None = None,
     tell: Callable[[float, str, str], None] = lambda share, section, text: None,
     more: Sequence[Section] = (),
 ) -> dict[str, Any]:
-    """Measures a pair that has prompts, in the sections that `choose` has returned, or the core.
+    """Measures a pair that has prompts, in the sections that `choose` has returned.
 
     While the report is not complete, what is finished lies beside `output`, in a file of the same name with
     `.part` added; a run that finds one of the same bench goes on with it. `tell` is told how much is done,
@@ -74,7 +74,7 @@ def run_bench(
     Raises:
         ValueError: if the pair has no prompts, or the file cannot be written.
     """
-    selected = tuple(sections) or choose()
+    selected = tuple(sections)
     part = None
     if output is not None:
         check_writable(output)

@@ -32,7 +32,7 @@ from minispec.core.model import GPT
 from minispec.evidence.bench.interleaved import Decodes, Run, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.run import CHOSEN, NAMES
-from minispec.evidence.bench.section import FULL, BenchRun, Results, Section, Skipped
+from minispec.evidence.bench.section import FULL, BenchRun, Results, Section
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.checkpoint import Pair, load_pair, save_model
 
@@ -43,17 +43,17 @@ CHOOSING = 12  # prompts at most that choose among its many settings
 
 
 def installed(module: str, package: str, extra: str) -> Any:
-    """Imports a library of an extra; `Skipped` says how to install it."""
+    """Imports a library of an extra; a ValueError says how to install it."""
     try:
         return import_module(module)
     except (ImportError, OSError, RuntimeError) as error:  # the last two: it is there, and cannot be loaded
-        raise Skipped(
+        raise ValueError(
             f"{package} is not installed: in minispec's folder, pip install -e '.[{extra}]'"
         ) from error
 
 
 def load_llama(folder: Path, dtype: torch.dtype = torch.float32) -> Any:
-    """Returns transformers' model of one of our checkpoints; `Skipped` if transformers is not installed."""
+    """Returns transformers' model of one of our checkpoints; a ValueError if it is not installed."""
     library = installed("transformers", "transformers", "peers")
     library.logging.set_verbosity_error()
     library.logging.disable_progress_bar()
@@ -64,7 +64,7 @@ class TransformersGPT:
     """Our weights in transformers' Llama, called as our models are."""
 
     def __init__(self, model: GPT) -> None:
-        """Hands weights over, through files; `Skipped` if transformers is not installed."""
+        """Hands weights over, through files; a ValueError if transformers is not installed."""
         self.vocab_size = model.vocab_size
         self.device = model.device
         self.folder = TemporaryDirectory()  # as long as this is here: the library may read on
@@ -126,7 +126,7 @@ def measure(bench: BenchRun) -> Results:
     """Finds the library's best settings, then compares.
 
     Raises:
-        ValueError: if transformers is not installed (`Skipped`), or its logits on our weights are not ours.
+        ValueError: if transformers is not installed, or its logits on our weights are not ours.
     """
     target, draft = (
         load_llama(bench.pair.folder / name, bench.pair.target.dtype) for name in ("target", "draft")
@@ -200,7 +200,7 @@ def main(output: Path | None = None, full: bool = False) -> None:
     """Compares with transformers on the shipped pair."""
     try:
         installed("transformers", "transformers", "peers")
-    except Skipped as reason:
+    except ValueError as reason:
         raise typer.BadParameter(str(reason)) from None
     names = [name for name in NAMES if name not in {"real-sizes", "drafters", "rules"}] if full else CHOSEN
     more = [Section("transformers", measure, CHOSEN)]

@@ -116,11 +116,9 @@ def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     sections = report["sections"]
     if compared := sections.get("prediction", {}).get("compared"):
         console.print(PREDICTION_ERRORS.format_map(compared), soft_wrap=True)
-    reasons = report["skipped"]
-    for name in ("real-sizes", "drafters"):
-        reasons = reasons | sections.get(name, {}).get("unavailable", {})
-    for name, reason in reasons.items():
-        console.print(f"not measured: {name}: {reason}", soft_wrap=True)
+    for section in ("real-sizes", "drafters"):
+        for name, reason in sections.get(section, {}).get("unavailable", {}).items():
+            console.print(f"not measured: {name}: {reason}", soft_wrap=True)
     for setting in report["settings"]:
         print_advice(setting["setting"], setting["speedup"], setting.get("advice", ()), console)
     if output is not None:

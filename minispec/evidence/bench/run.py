@@ -14,7 +14,7 @@ import torch
 from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
-from minispec.evidence.bench.section import CORE, BenchRun, Plan, Results, Section, Skipped, group
+from minispec.evidence.bench.section import CORE, BenchRun, Plan, Results, Section, group
 from minispec.io.checkpoint import Pair, json_hash, weights_hash
 from minispec.io.files import check_writable, destination, read_json, write_json
 
@@ -87,7 +87,7 @@ def run_bench(
     by_name = {section.name: section for section in (*SECTIONS, *more)}
     queue = [section for name, section in by_name.items() if name in selected]
     for number, section in enumerate(queue):
-        if section.name not in report["sections"] | report["skipped"]:
+        if section.name not in report["sections"]:
             bench.tell = partial(tell, number / len(queue), section.name)
             _measure(section, bench, report)
             if part is not None:
@@ -125,7 +125,6 @@ def new_report(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> di
             },
             "settings": [],
             "sections": {},
-            "skipped": {},
             "seconds": {},
         }
     )
@@ -136,7 +135,7 @@ def read_partial(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     try:
         partial_report = read_json(part)
         if all(partial_report[key] == report[key] for key in ("format", "pair", "machine", "conditions")):
-            return {key: partial_report[key] for key in ("sections", "skipped", "seconds", "date")}
+            return {key: partial_report[key] for key in ("sections", "seconds", "date")}
     except (ValueError, KeyError):
         pass
     return {}
@@ -156,11 +155,8 @@ def finish(report: dict[str, Any]) -> None:
 
 def _measure(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
     started = perf_counter()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            report["sections"][section.name] = _json_values(section.run(bench))
-    except Skipped as reason:
-        report["skipped"][section.name] = str(reason)
+    with torch.random.fork_rng(devices=[]):
+        report["sections"][section.name] = _json_values(section.run(bench))
     report["seconds"][section.name] = round(perf_counter() - started, 1)
 
 

@@ -19,10 +19,6 @@ Results = dict[str, Any]
 DECODINGS = (("greedy", 0.0), ("rejection", 1.0))  # verifiers, each with its temperature
 
 
-class Skipped(ValueError):
-    """Something cannot be measured here; the message says why."""
-
-
 @dataclass(frozen=True)
 class Section:
     """A part of the bench."""

@@ -61,7 +61,7 @@ def not_measured(reports: Sequence[Report], drafters: Sequence[Report]) -> str:
     measured = {report["pair"] for report in drafters}
     reasons: dict[str, list[str]] = {}
     for report in (*reports, *drafters):
-        lacking = {f"{report['pair']}, {name}": why for name, why in report["skipped"].items()}
+        lacking: dict[str, str] = {}
         for section in report["sections"].values():
             lacking |= section.get("unavailable", {})
         for name, why in lacking.items():

@@ -96,12 +96,13 @@ def settings(report: Found) -> list[tuple[str, str, str, float, list[str]]]:
     rows = report["sections"].get("prediction", {}).get("settings", ())
     predictions = {row["setting"]: row for row in rows}
     found = []
-    for section, prompts, name, gain, low, high in measured(report["sections"]):
-        cells = [times(gain), span((low, high))]
-        if one := predictions.get(name):
+    for row in measured(report["sections"]):
+        gain = row["measured"]
+        cells = [times(gain), span((row["low"], row["high"]))]
+        if one := predictions.get(row["setting"]):
             said = one["speedup"]
             cells += [f"{said:.2f}x", f"{said / gain - 1:+.0%}", f"{one['simple']:.2f}x"]
-        found.append((section, prompts, name, gain, cells))
+        found.append((row["section"], row["prompts"], row["setting"], gain, cells))
     return found
 
 

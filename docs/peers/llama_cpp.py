@@ -16,6 +16,7 @@ import sys
 import weakref
 from operator import itemgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -87,21 +88,21 @@ class LlamaCpp:
     Its cache is in float32 for a float32 model, else in half precision, as it is by default.
     """
 
-    def __init__(self, model: GPT, folder: Path) -> None:
-        """Hands weights over, through a file in a folder; a ValueError says what is missing."""
+    def __init__(self, model: GPT) -> None:
+        """Hands weights over, through a file; a ValueError says what is missing."""
         self.library = installed("llama_cpp", "llama-cpp-python", EXTRA)
         logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)  # else it prints warnings
         self.config = model.config
         self.vocab_size = model.vocab_size
         self.device = model.device
         self.whole = model.dtype == torch.float32
-        path = folder / "model.gguf"
-        write_gguf(model, path)
         how = self.library.llama_model_default_params()
         how.use_mmap = False
         how.n_gpu_layers = 0
-        self.model = self.library.llama_model_load_from_file(str(path).encode(), how)
-        path.unlink()
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "model.gguf"
+            write_gguf(model, path)
+            self.model = self.library.llama_model_load_from_file(str(path).encode(), how)
         if not self.model:
             raise ValueError("llama.cpp cannot read the file that gguf has written")
         weakref.finalize(self, self.library.llama_model_free, self.model)

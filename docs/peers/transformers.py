@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -30,8 +31,8 @@ from minispec.core.batch import Prompts
 from minispec.core.model import GPT
 from minispec.evidence.bench.interleaved import Decodes, Run, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import thread_counts, using_threads
-from minispec.evidence.bench.run import CHOSEN, choose
-from minispec.evidence.bench.section import FULL, BenchRun, Results, Section, Skipped
+from minispec.evidence.bench.run import CHOSEN, NAMES
+from minispec.evidence.bench.section import FULL, BenchRun, Results, Section
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.checkpoint import Pair, load_pair, save_model
 
@@ -42,17 +43,17 @@ CHOOSING = 12  # prompts at most that choose among its many settings
 
 
 def installed(module: str, package: str, extra: str) -> Any:
-    """Imports a library of an extra; `Skipped` says how to install it."""
+    """Imports a library of an extra; a ValueError says how to install it."""
     try:
         return import_module(module)
     except (ImportError, OSError, RuntimeError) as error:  # the last two: it is there, and cannot be loaded
-        raise Skipped(
+        raise ValueError(
             f"{package} is not installed: in minispec's folder, pip install -e '.[{extra}]'"
         ) from error
 
 
 def load_llama(folder: Path, dtype: torch.dtype = torch.float32) -> Any:
-    """Returns transformers' model of one of our checkpoints; `Skipped` if transformers is not installed."""
+    """Returns transformers' model of one of our checkpoints; a ValueError if it is not installed."""
     library = installed("transformers", "transformers", "peers")
     library.logging.set_verbosity_error()
     library.logging.disable_progress_bar()
@@ -62,12 +63,13 @@ def load_llama(folder: Path, dtype: torch.dtype = torch.float32) -> Any:
 class TransformersGPT:
     """Our weights in transformers' Llama, called as our models are."""
 
-    def __init__(self, model: GPT, folder: Path) -> None:
-        """Hands weights over, through files in a folder; `Skipped` if transformers is not installed."""
-        save_model(model, folder, model.dtype)
+    def __init__(self, model: GPT) -> None:
+        """Hands weights over, through files; a ValueError if transformers is not installed."""
         self.vocab_size = model.vocab_size
         self.device = model.device
-        self.model = load_llama(folder, model.dtype)
+        self.folder = TemporaryDirectory()  # as long as this is here: the library may read on
+        save_model(model, Path(self.folder.name), model.dtype)
+        self.model = load_llama(Path(self.folder.name), model.dtype)
 
     def new_cache(self, rows: int) -> SimpleNamespace:
         """Returns an empty cache."""
@@ -124,7 +126,7 @@ def measure(bench: BenchRun) -> Results:
     """Finds the library's best settings, then compares.
 
     Raises:
-        ValueError: if transformers is not installed (`Skipped`), or its logits on our weights are not ours.
+        ValueError: if transformers is not installed, or its logits on our weights are not ours.
     """
     target, draft = (
         load_llama(bench.pair.folder / name, bench.pair.target.dtype) for name in ("target", "draft")
@@ -198,9 +200,9 @@ def main(output: Path | None = None, full: bool = False) -> None:
     """Compares with transformers on the shipped pair."""
     try:
         installed("transformers", "transformers", "peers")
-    except Skipped as reason:
+    except ValueError as reason:
         raise typer.BadParameter(str(reason)) from None
-    names = choose(full=True, skip=("real-sizes", "drafters", "rules")) if full else CHOSEN
+    names = [name for name in NAMES if name not in {"real-sizes", "drafters", "rules"}] if full else CHOSEN
     more = [Section("transformers", measure, CHOSEN)]
     run_shown(load_pair("stories"), output, sections=(*names, "transformers"), plan=FULL, more=more)
 

@@ -10,11 +10,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from minispec.cli import options, tables
 from minispec.cli.decoding import print_advice
+from minispec.cli.requests import read_file
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.run import NAMES, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
 from minispec.io.checkpoint import Pair
-from minispec.io.files import format_path, printable_line, read_text
+from minispec.io.files import format_path, printable_line
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import AUTO
 
@@ -37,9 +38,7 @@ def bench(
     draft: Path | None = None,
     prompts: Path | None = None,
     section: Annotated[list[str] | None, NAMES] = None,
-    skip: list[str] | None = None,
     k: list[int] | None = None,
-    repeats: int | None = None,
     quick: bool = False,
     full: bool = False,
     output: Path | None = None,
@@ -51,10 +50,8 @@ def bench(
     as_json: bool = False,
 ) -> None:
     """Measure speculative decoding against the target alone."""
-    plan = plan_of(quick, full, k, repeats)
-    sections = choose(section or (), full, skip or ())
-    if not sections:
-        raise ValueError("--skip leaves nothing to measure")
+    plan = plan_of(quick, full, k)
+    sections = choose(section or (), full)
     if target is not None and prompts is None:
         raise ValueError("--target has no prompts to measure on: give a file of texts with --prompts")
     options.set_threads(threads)
@@ -72,8 +69,8 @@ def run_shown(models: Pair, output: Path | None = None, as_json: bool = False, *
     with Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=1.0)
 
-        def tell(share: float, text: str) -> None:
-            progress.update(bar, completed=share, description=text)
+        def tell(share: float, section: str, text: str) -> None:
+            progress.update(bar, completed=share, description=f"{section}: {text}")
 
         report = run_bench(models, output=output, tell=tell, **settings)
     if as_json:
@@ -88,11 +85,8 @@ def read_prompts(path: Path, tokenizer: Tokenizer) -> list[list[int]]:
     Raises:
         ValueError: if it cannot be read, or a text is shorter.
     """
-    try:
-        texts = [part.strip() for part in re.split(r"\n\s*\n", read_text(path)) if part.strip()]
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{format_path(path)} cannot be read as prompts: {error}") from error
-    prompts = tokenizer.encode_batch(texts)
+    parts = re.split(r"\n\s*\n", read_file(path, "prompts"))
+    prompts = tokenizer.encode_batch([part.strip() for part in parts if part.strip()])
     for number, prompt in enumerate(prompts, start=1):
         if len(prompt) < PROMPT_TOKENS:
             raise ValueError(
@@ -102,15 +96,15 @@ def read_prompts(path: Path, tokenizer: Tokenizer) -> list[list[int]]:
     return [prompt[:PROMPT_TOKENS] for prompt in prompts]
 
 
-def plan_of(quick: bool, full: bool, k: list[int] | None, repeats: int | None) -> Plan:
+def plan_of(quick: bool, full: bool, k: list[int] | None) -> Plan:
     """Returns how much to measure; a ValueError says which options contradict each other."""
     if quick and full:
         raise ValueError("--quick and --full contradict each other; choose one")
     plan = QUICK if quick else FULL if full else CORE
-    if k:
-        widths = tuple(sorted(set(k)))
-        plan = replace(plan, widths=widths, few_widths=widths)
-    return replace(plan, repeats=repeats) if repeats else plan
+    if not k:
+        return plan
+    widths = tuple(sorted(set(k)))
+    return replace(plan, widths=widths, few_widths=widths)
 
 
 def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
@@ -122,11 +116,9 @@ def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     sections = report["sections"]
     if compared := sections.get("prediction", {}).get("compared"):
         console.print(PREDICTION_ERRORS.format_map(compared), soft_wrap=True)
-    reasons = report["skipped"]
-    for name in ("real-sizes", "drafters"):
-        reasons = reasons | sections.get(name, {}).get("unavailable", {})
-    for name, reason in reasons.items():
-        console.print(f"not measured: {name}: {reason}", soft_wrap=True)
+    for section in ("real-sizes", "drafters"):
+        for name, reason in sections.get(section, {}).get("unavailable", {}).items():
+            console.print(f"not measured: {name}: {reason}", soft_wrap=True)
     for setting in report["settings"]:
         print_advice(setting["setting"], setting["speedup"], setting.get("advice", ()), console)
     if output is not None:

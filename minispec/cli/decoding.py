@@ -17,7 +17,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.adaptive import LARGEST_K, PRIOR, AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
 from minispec.drafters.entry import DrafterEntry
-from minispec.drafters.registry import DRAFTERS, MODEL
+from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.costs import measure_costs
 from minispec.evidence.theory.advice import ADVICE_BELOW, advise
 from minispec.io.checkpoint import Pair
@@ -91,7 +91,7 @@ class Decoding:
     warp: Warp  #: of the backend
     k: int  #: drafted tokens per round; for an automatic K the most of them; 0 is the target alone
     seed: int  #: of the sampling
-    drafter: DrafterEntry = MODEL  #: what proposes
+    drafter: DrafterEntry  #: what proposes
     costs: Costs | None = None  #: what an automatic K is chosen by, anew in each run; None: K is fixed
 
     @property

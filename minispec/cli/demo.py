@@ -42,9 +42,8 @@ def demo(
 ) -> None:
     """Show speculative decoding on real text, target-only beside it; then train a small pair and use it."""
     width = read_k(k)
-    for name, number in (("--k", width), ("--max-new-tokens", max_new_tokens)):
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1 for the demo, not {number}")
+    if width < 1:
+        raise ValueError(f"--k must be at least 1 for the demo, not {width}")
     entry = chosen_drafter(drafter, k)
     if verifier is not None:
         options.choose(verifier, tuple(CHAINS), "--verifier")

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from minispec.cli import options
 from minispec.cli.decoding import Decoding, chosen_drafter, loss_note, read_k
-from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_lines, request_of
+from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_file, request_of
 from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
 from minispec.core.records import Round
@@ -84,7 +84,7 @@ def generate(
     check_together(requests, batch_size, single | {"json": as_json, "k auto": k == AUTO})
     options.set_threads(threads)
     text = options.read_prompt(prompt) if requests is None else ""
-    lines = read_lines(requests) if requests is not None else []
+    lines = read_file(requests, "requests").split("\n") if requests is not None else []
     models = options.open_models(pair, target, draft, device, dtype)
     context = models.target.max_length
     if width and entry.uses_draft_model:

@@ -47,7 +47,7 @@ def with_options(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+DTYPES = ("float32", "bfloat16", "float64")
 
 
 def console(as_json: bool = False) -> Console:
@@ -112,7 +112,7 @@ def open_models(pair: str | None, target: Path | None, draft: Path | None, devic
     if pair is not None and target is not None:
         raise ValueError("--pair and --target with --draft exclude each other: give the pair, or two models")
     location = check_device(device)
-    weights = DTYPES[choose(dtype, list(DTYPES), "--dtype")]
+    weights = getattr(torch, choose(dtype, DTYPES, "--dtype"))
     if target is None or draft is None:
         return load_pair("stories" if pair is None else pair, device=location, dtype=weights)
     return load_models(target, draft, device=location, dtype=weights)

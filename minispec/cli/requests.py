@@ -16,17 +16,17 @@ FIELDS = ("prompt", "max_new_tokens", "eos")
 BATCH_SIZE = 8
 
 
-def read_lines(path: Path) -> list[str]:
-    """Returns the lines of a file, of standard input for `-`; ValueError if it cannot be read."""
+def read_file(path: Path, what: str) -> str:
+    """Returns the text of a file, of standard input for `-`; ValueError if it cannot be read."""
     try:
         if path != Path("-"):
-            return read_text(path).split("\n")
+            return read_text(path)
         content = options.standard_input(MAX_BYTES)
         if len(content) > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
-        return content.decode("utf-8").split("\n")
+        return content.decode("utf-8")
     except (OSError, ValueError) as error:
-        raise ValueError(f"{format_path(path)} cannot be read as requests: {error}") from error
+        raise ValueError(f"{format_path(path)} cannot be read as {what}: {error}") from error
 
 
 def parse_requests(lines: Iterable[str], defaults: dict[str, Any], pair: Pair, context: int) -> list[Request]:

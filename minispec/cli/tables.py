@@ -125,15 +125,12 @@ def grouped(rows: Sequence[Results], field: str) -> dict[str, list[Results]]:
 
 def latencies(results: Results) -> Grid:
     """Returns milliseconds of forwards on each backend, for some of the numbers of new tokens."""
-    times = {
-        ((point["model"], point["path"], str(point["threads"])), point["width"]): 1e3 * point["seconds"]
-        for point in results["points"]
-    }
-    widths = [n for n in (1, 2, 3, 5, 9, 17) if any(n == width for _, width in times)]
-    rows = [
-        (*place, *(number(times.get((place, n))) for n in widths))
-        for place in dict.fromkeys(place for place, _ in times)
-    ]
+    times: dict[tuple[str, ...], dict[int, float]] = {}
+    for point in results["points"]:
+        place = (point["model"], point["path"], str(point["threads"]))
+        times.setdefault(place, {})[point["width"]] = 1e3 * point["seconds"]
+    widths = [n for n in (1, 2, 3, 5, 9, 17) if any(n in row for row in times.values())]
+    rows = [(*place, *(number(row.get(n)) for n in widths)) for place, row in times.items()]
     return Grid(("model", "backend", "threads", *(f"n = {n}" for n in widths)), rows, 2)
 
 

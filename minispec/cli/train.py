@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.train_heads import report_line, train_drafter, training_bars
+from minispec.cli.train_heads import check_creatable, report_line, train_drafter, training_bars
 from minispec.evidence.bench.measure import measure_acceptance
 from minispec.io.checkpoint import Pair, cache_folder, check_pair_name
-from minispec.io.files import CannotWrite, check_pair_folder, check_writable, format_path, printable_line
+from minispec.io.files import check_pair_folder, format_path, printable_line
 from minispec.show.text import losses_table
 from minispec.train.corpus import CORPUS_NAMES
 from minispec.train.heads import RECIPES
@@ -64,7 +64,10 @@ def train(
     if not recipe.name.isprintable():
         raise ValueError(f"{format_path(Path(recipe.name))} is no name for a pair: rename the text's file")
     check_pair_folder(folder)
-    check_runs(cache_folder() / "runs")
+    runs = cache_folder() / "runs"
+    check_creatable(runs / "state")
+    with suppress(OSError):  # it holds other trainings
+        runs.rmdir()
     values |= {"seed": seed, "scale": scale if scale != 1 else None}
     arguments = (f"--{name} {shlex.quote(str(value))}" for name, value in values.items() if value is not None)
     command = " ".join(("minispec train", *arguments))
@@ -97,23 +100,12 @@ def choose_recipe(
         recipe = replace(recipe, tokenizer=options.choose(tokenizer, ("bpe", "characters"), "--tokenizer"))
     if seed is not None:
         recipe = replace(recipe, seed=seed)
-    return recipe.scaled(scale) if scale != 1 else recipe
+    return recipe.scaled(scale)
 
 
 def run_folder(recipe: Recipe) -> Path:
     """Returns where a training keeps its state."""
     return cache_folder() / "runs" / f"{recipe.name}-{recipe.fingerprint()}"
-
-
-def check_runs(folder: Path) -> None:
-    """Raises ValueError if no training could keep its state in a folder, which need not be there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotWrite(folder, error) from error
-    check_writable(folder / "state")
-    with suppress(OSError):  # it holds other trainings
-        folder.rmdir()
 
 
 def train_and_publish(

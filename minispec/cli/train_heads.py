@@ -38,7 +38,7 @@ def train_drafter(
     scale: float,
     out: Path | None,
     console: Console,
-    device: str = "cpu",
+    device: str,
 ) -> dict[str, Any]:
     """Trains a kind of drafter on a pair's target, writes it, and returns what `--json` prints."""
     recipe = RECIPES[options.choose(kind, list(RECIPES), "--drafter")]
@@ -47,11 +47,7 @@ def train_drafter(
     if "recipe" not in pair.info:
         raise ValueError(f"{pair.folder}/pair.json does not say which text the pair was trained on")
     path = (out or heads_folder(pair)) / f"{kind}.safetensors"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)  # now, not after the training
-    except OSError as error:
-        raise CannotWrite(path, error) from error
-    check_writable(path)
+    check_creatable(path)  # now, not after the training
     console.print(f"Gathering the text of {pair.name}, and letting its target write.")
     sequences = sequences_for(pair, seed, scale)
     progress: list[Training] = []
@@ -70,6 +66,15 @@ def train_drafter(
     save_heads(module, path, info)
     calls = tokens_per_call(pair, kind) if out is None and pair.info.get("prompts") else None
     return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": calls}
+
+
+def check_creatable(path: Path) -> None:
+    """Raises ValueError if no file can be written at a path, whose folder is made if it is not there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(path.parent, error) from error
+    check_writable(path)
 
 
 @contextmanager
@@ -104,10 +109,10 @@ def training_bars(console: Console, progress: list[Training]) -> Iterator[Report
             bars.stop()
 
 
-def sequences_for(pair: Pair, seed: int, scale: float = 1.0) -> Tensor:
+def sequences_for(pair: Pair, seed: int, scale: float) -> Tensor:
     """Returns what a drafter of a pair learns from, of its corpus and of its target's making: [N, W]."""
-    recipe = replace(Recipe.from_json(pair.info["recipe"]), written=TARGET_TEXTS).scaled(scale)
-    recipe = replace(recipe, target_stages=(), draft_stages=())
+    recipe = Recipe.from_json(pair.info["recipe"])
+    recipe = replace(recipe, written=TARGET_TEXTS, target_stages=(), draft_stages=()).scaled(scale)
     dataset = gather(recipe, pair.tokenizer)
     sequences = dataset.sequences[stage_key(recipe.distill_stages[-1])][:CORPUS]
     return torch.cat([sequences, write_sequences(pair.target, sequences, recipe.written, seed)])

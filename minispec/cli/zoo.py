@@ -39,7 +39,7 @@ def zoo_command(
         show_mutant(mutant_named(name), as_json, console)
         return 0
     with console.status("planting") as status:
-        report = zoo(MUTANTS, seed=seed, tell=lambda text: status.update(text))
+        report = zoo(MUTANTS, seed=seed, tell=status.update)
     if not report.instances:
         left_out = report.left_out or "nothing"
         raise ValueError(f"nothing was planted, or looked for, which is no pass; left out: {left_out}")

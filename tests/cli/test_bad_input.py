@@ -57,7 +57,7 @@ WRONG = [  # with a pair
     ("demo --no-train --prompt ''", "the prompt is empty"),
     ("demo --no-train --prompt \udcff", "the prompt is not UTF-8"),
     (f"demo --no-train --prompt '{LONG}'", "the context holds 96"),
-    ("demo --no-train --max-new-tokens 0", "--max-new-tokens must be at least 1"),
+    ("demo --no-train --max-new-tokens 0", "'--max-new-tokens': Input should be greater than or equal to 1"),
     ("demo --k 0", "--k must be at least 1"),
     ("demo --drafter oracle", "choose model or ngram or suffix"),
     ("demo --drafter ngram --html page.html", "leave out --drafter ngram"),

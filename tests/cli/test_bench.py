@@ -193,12 +193,9 @@ def test_a_setting_that_loses_is_explained(capsys, document, command, pair, monk
     ("line", "words"),
     [
         ("--section weather", "there is latency"),
-        ("--skip weather", "there is latency"),
-        ("--section latency --skip latency", "nothing to measure"),
         ("--quick --full", "contradict"),
         ("--k 17", "less than or equal to 16"),
         ("--k 4 --k 0", "greater than or equal to 1"),
-        ("--repeats 0", "--repeats"),
         ("--output missing/report.json", "no folder"),
         ("--device cuda", "--device cuda"),
     ],

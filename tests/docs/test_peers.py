@@ -210,12 +210,12 @@ def test_the_record_is_whole_and_the_page_is_made_of_it():
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("dtype", real_sizes.TOLERANCES)
 @pytest.mark.parametrize(("peer", "package"), [("llama.cpp", "llama_cpp"), ("transformers", "transformers")])
-def test_peers_compute_the_same(peer, package, dtype, tied, tmp_path):
+def test_peers_compute_the_same(peer, package, dtype, tied):
     """Their logits are ours, in several blocks, after forgetting tokens too."""
     pytest.importorskip(package, reason="needs the extras `llama-cpp` and `peers`")
     config = GPTConfig(50, layers=2, width=32, heads=4, kv_heads=2, ffn=48, max_length=96, tied=tied)
     model = real_sizes.random_model(config, dtype)
-    theirs = llama_cpp.PEERS[peer](model, tmp_path)
+    theirs = llama_cpp.PEERS[peer](model)
     ids = (7 * torch.arange(20) + 3)[None] % 50
     wanted = real_sizes.random_model(config, dtype).float()(ids)
     cache = theirs.new_cache(1)

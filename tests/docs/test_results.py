@@ -26,7 +26,6 @@ def report(pair="stories", **sections):
         "conditions": {"dtype": "float32", "prompt_tokens": 32, "plan": {"new_tokens": 160, "reporting": 8}},
         "settings": [],
         "sections": sections,
-        "skipped": {"transformers": "transformers is not installed"},
     }
 
 
@@ -89,12 +88,11 @@ def test_queues_stand_beside_batches_once_they_are_recorded():
 
 
 def test_what_was_not_measured_says_why(tmp_path):
-    """A skipped section, a backend or a pair that was not there; a pair that has its own report was."""
+    """A backend or a pair that was not there; a pair that has its own report was."""
     assert saved_drafters(tmp_path) == []
     drafters = saved_drafters()[:1]
     drafters[0]["sections"]["drafters"]["unavailable"] |= {"english": "there is none", "x": "there is none"}
     text = page([report()], drafters)
-    assert "- stories, transformers: transformers is not installed" in text
     assert "- english; x: there is none" in text and "### Drafters of stories" in text
     text = page([report()], [*drafters, drafters[0] | {"pair": "english"}])
     assert "### Drafters of english" in text and "- x: there is none" in text

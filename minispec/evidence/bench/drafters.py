@@ -25,7 +25,7 @@ from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting, figures, positions_of, speed_up_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results, group
-from minispec.evidence.bench.sections import choose_k, target_only, threads_of, with_verifiers
+from minispec.evidence.bench.sections import choose_k, target_only, threads_of
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.heads import MAKERS, load_heads
 from minispec.io.observe import record
@@ -115,15 +115,10 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
-            verifiers = {
-                verifier: models.backend.verifier(verifier, entry.proposes_trees)
-                for verifier in models.backend.verifiers
-            }
-            models = with_verifiers(models, verifiers)
             for decoding in DECODINGS:
                 fields = (*decoding, threads[backend], f"{name}, {backend}")
                 yield [
-                    Setting(replace(models, target=target), k, *fields, drafter)
+                    Setting(replace(models, target=target), k, *fields, drafter, entry.proposes_trees)
                     for k, target, drafter in drafters
                 ]
         is_common = len(set(reasons.values())) == 1 and len(reasons) == len(available)

@@ -58,11 +58,12 @@ class Setting:
 
     models: Models  #: target and draft on a backend, which brings the warp, the random numbers and the rules
     k: int = 0  #: drafted tokens per round; 0 is the target alone
-    verifier: str = "greedy"  #: `greedy` or `rejection`
+    verifier: str = "greedy"  #: its name
     temperature: float = 0.0  #: 0 for greedy
     threads: int | None = None  #: processor threads; None: as many as torch uses anyway
     label: str = ""  #: what else tells it from other settings, for people
     drafter: Drafter | None = None  #: another drafter than the backend's
+    proposes_trees: bool = False  #: whether that one proposes trees
 
     @property
     def name(self) -> str:
@@ -90,7 +91,7 @@ class Setting:
         return {
             "drafter": self.drafter or backend.drafter(self.models.draft),
             "k": self.k,
-            "verifier": backend.verifiers[self.verifier],
+            "verifier": backend.verifier(self.verifier, self.proposes_trees),
         }
 
     def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:

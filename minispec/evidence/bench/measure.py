@@ -6,7 +6,6 @@ median with its quartiles. `minispec bench` measures more, with care for what it
 
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import TypeVar
 
 import torch
 
@@ -15,7 +14,7 @@ from minispec.core.model import LanguageModel
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
-from minispec.evidence.bench.interleaved import quartiles
+from minispec.evidence.bench.interleaved import Key, quartiles
 from minispec.evidence.bench.measurements import Latency, MemoryPart
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import record
@@ -26,8 +25,6 @@ MIN_PROMPTS = 3  # one to choose K, one to report, one to predict from
 NEW_TOKENS = 160
 WARM_UP_PASSES = 2  # passes over all tasks that are not counted
 RUNS_PER_PASS = 5  # of a task
-
-Key = TypeVar("Key")
 
 
 def bench_prompts(pair: Pair) -> list[list[int]]:

@@ -20,6 +20,13 @@ from minispec.evidence.theory.predict import Text, predict_speed_up
 
 PASSES = 5  # over all costs: a slow moment of the machine spoils one of them, and the median counts
 COST_TOKENS = 64  # tokens of the short runs
+MEASURED = (  # sections, and where in them speed-ups stand
+    ("widths", "sweep"),
+    ("widths", "settings"),
+    ("temperature", "points"),
+    ("drafts", "points"),
+    ("batch", "points"),
+)
 TEXTS = 24  # target-only texts at least, where sampling can give as many
 
 
@@ -105,36 +112,31 @@ def compare(results: Mapping[str, Results]) -> Results:
     Returns a row per measurement, and the errors of both predictions; {} where nothing can be compared.
     """
     predicted = {row["setting"]: row for row in results.get("prediction", {}).get("settings", [])}
-    rows: list[Results] = [
-        {
-            "section": section,
-            "setting": name,
-            "prompts": prompts,
-            "measured": speed_up,
-            "predicted": predicted[name]["speedup"],
-            "simple": predicted[name]["simple"],
-            "low": low,
-            "high": high,
-            "error": predicted[name]["speedup"] / speed_up - 1,
-        }
-        for section, prompts, name, speed_up, low, high in measured(results)
-        if name in predicted
-    ]
+    rows: list[Results] = []
+    for row in measured(results):
+        if prediction := predicted.get(row["setting"]):
+            said = prediction["speedup"]
+            errors = {"predicted": said, "simple": prediction["simple"], "error": said / row["measured"] - 1}
+            rows.append(row | errors)
     if not rows:
         return {}
-    errors: Results = {"rows": rows}
+    compared: Results = {"rows": rows}
     for name, prefix in (("predicted", ""), ("simple", "simple_")):
         relative = [abs(row[name] / row["measured"] - 1) for row in rows]
-        errors |= {f"{prefix}median_error": median(relative), f"{prefix}worst_error": max(relative)}
-    return errors
+        compared |= {f"{prefix}median_error": median(relative), f"{prefix}worst_error": max(relative)}
+    return compared
 
 
-def measured(results: Mapping[str, Results]) -> Iterator[tuple[str, str, str, float, float, float]]:
+def measured(results: Mapping[str, Results]) -> Iterator[Results]:
     """Yields all that was measured: section, half of the prompts, setting, speed-up and its quartiles."""
-    for section, key in (("widths", "sweep"), ("widths", "settings"), ("temperature", "points")):
+    for section, key in MEASURED:
         for row in results.get(section, {}).get(key, []):
-            half = "choosing" if key == "sweep" else "reporting"
-            yield section, half, row["setting"], row["speedup"], *row["speedup_quartiles"]
-    for section in ("drafts", "batch"):
-        for row in results.get(section, {}).get("points", []):
-            yield section, "reporting", row["setting"], row["gain"], row["low"], row["high"]
+            low, high = row.get("speedup_quartiles") or (row["low"], row["high"])
+            yield {
+                "section": section,
+                "setting": row["setting"],
+                "prompts": "choosing" if key == "sweep" else "reporting",
+                "measured": row.get("speedup") or row["gain"],
+                "low": low,
+                "high": high,
+            }

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from functools import partial
 from itertools import product
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from torch import nn
@@ -29,11 +27,8 @@ SHAPES = {
     "10M": GPTConfig(1024, layers=6, width=384, heads=6, kv_heads=3, ffn=1024, tied=True),
     "135M": GPTConfig(49_152, layers=30, width=576, heads=9, kv_heads=3, ffn=1536, max_length=512, tied=True),
 }
-Make = Callable[[GPT, Path], LanguageModel]  # a backend's model, maybe through files in an empty folder
-MAKERS: Mapping[str, Make] = {
-    "torch": lambda model, folder: model,
-    "native": lambda model, folder: NativeGPT(model),
-}
+Make = Callable[[GPT], LanguageModel]  # makes a backend's model
+MAKERS: Mapping[str, Make] = {"torch": lambda model: model, "native": NativeGPT}
 # How far logits may be from those in float32: root of mean square, relative to that of the logits. The
 # readable code in bfloat16 is 0.01 to 0.03 away itself; a model with another base of its angles, 0.5.
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.05}
@@ -51,12 +46,12 @@ def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
     parameters = {}
     for shape, config in SHAPES.items():
         bench.tell(f"{shape}: random weights")
-        with using_threads(None), TemporaryDirectory() as folder:
+        with using_threads(None):
             models: dict[tuple[str, str], LanguageModel] = {}
             for dtype in TOLERANCES:
                 model = random_model(config, dtype)
                 parameters[shape] = model.parameters_count
-                computed = backends(model, dtype, makers, Path(folder), unavailable)
+                computed = backends(model, dtype, makers, unavailable)
                 models |= {(name, dtype): model for name, model in computed.items()}
             bench.tell(f"{shape}: {len(models)} models in turn")
             points += [{"shape": shape} | point for point in measure_models(models, bench.plan.latencies)]
@@ -79,7 +74,7 @@ def random_model(config: GPTConfig, dtype: str) -> GPT:
 
 @torch.inference_mode()
 def backends(
-    model: GPT, dtype: str, makers: Mapping[str, Make], folder: Path, unavailable: dict[str, str]
+    model: GPT, dtype: str, makers: Mapping[str, Make], unavailable: dict[str, str]
 ) -> dict[str, LanguageModel]:
     """Returns a model on all backends that compute it; `unavailable` says why others do not."""
     ids = (7 * torch.arange(CACHED + TOKENS[-1]) + 3)[None] % model.vocab_size
@@ -87,7 +82,7 @@ def backends(
     models = {}
     for name, make in makers.items():
         try:
-            computed = make(model, folder)
+            computed = make(model)
             cache = computed.new_cache(1)
             blocks = (computed.head(computed.hidden(part, cache)).clone() for part in ids.split(CACHED, 1))
             error = difference(torch.cat([*blocks], dim=1), expected)

@@ -14,7 +14,7 @@ import torch
 from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
-from minispec.evidence.bench.section import CORE, BenchRun, Plan, Results, Section, Skipped, group
+from minispec.evidence.bench.section import CORE, BenchRun, Plan, Results, Section, group
 from minispec.io.checkpoint import Pair, json_hash, weights_hash
 from minispec.io.files import check_writable, destination, read_json, write_json
 
@@ -37,46 +37,44 @@ SECTIONS: tuple[Section, ...] = (  # what others need comes first
 NAMES = tuple(section.name for section in SECTIONS)
 
 
-def choose(names: Sequence[str] = (), full: bool = False, skip: Sequence[str] = ()) -> tuple[str, ...]:
+def choose(names: Sequence[str] = (), full: bool = False) -> tuple[str, ...]:
     """Returns the sections to run: those that are named with what they need, or the core, or all.
-
-    What needs one that is skipped is skipped, too, and says so.
 
     Raises:
         ValueError: if a name is unknown.
     """
-    for name in (*names, *skip):
+    for name in names:
         if name not in NAMES:
             raise ValueError(f"there is no section {name!r}; there is {', '.join(NAMES)}")
     chosen = set(names) or {section.name for section in SECTIONS if full or section.core}
     for section in reversed(SECTIONS):  # what a section needs stands before it
         if section.name in chosen:
             chosen |= set(section.needs)
-    return tuple(name for name in NAMES if name in chosen and name not in skip)
+    return tuple(name for name in NAMES if name in chosen)
 
 
 def run_bench(
     pair: Pair,
     *,
-    sections: Sequence[str] = (),
+    sections: Sequence[str],
     plan: Plan = CORE,
     seed: int = 0,
     output: Path | None = None,
-    tell: Callable[[float, str], None] = lambda share, text: None,
+    tell: Callable[[float, str, str], None] = lambda share, section, text: None,
     more: Sequence[Section] = (),
 ) -> dict[str, Any]:
-    """Measures a pair that has prompts, in the sections that `choose` has returned, or the core.
+    """Measures a pair that has prompts, in the sections that `choose` has returned.
 
     While the report is not complete, what is finished lies beside `output`, in a file of the same name with
     `.part` added; a run that finds one of the same bench goes on with it. `tell` is told how much is done,
-    from 0 to 1, and what comes next. A section of `more` can be selected too, after those of the bench; one
-    of the same name takes the place of the bench's own. The report is ready for JSON: `machine`, `settings`,
-    `sections`.
+    from 0 to 1, the section, and what comes next in it. A section of `more` can be selected too, after those
+    of the bench; one of the same name takes the place of the bench's own. The report is ready for JSON:
+    `machine`, `settings`, `sections`.
 
     Raises:
         ValueError: if the pair has no prompts, or the file cannot be written.
     """
-    selected = tuple(sections) or choose()
+    selected = tuple(sections)
     part = None
     if output is not None:
         check_writable(output)
@@ -89,8 +87,8 @@ def run_bench(
     by_name = {section.name: section for section in (*SECTIONS, *more)}
     queue = [section for name, section in by_name.items() if name in selected]
     for number, section in enumerate(queue):
-        if section.name not in report["sections"] | report["skipped"]:
-            bench.tell = partial(_tell_section, tell, number / len(queue), section.name)
+        if section.name not in report["sections"]:
+            bench.tell = partial(tell, number / len(queue), section.name)
             _measure(section, bench, report)
             if part is not None:
                 write_json(part, report)
@@ -127,7 +125,6 @@ def new_report(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> di
             },
             "settings": [],
             "sections": {},
-            "skipped": {},
             "seconds": {},
         }
     )
@@ -138,7 +135,7 @@ def read_partial(part: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     try:
         partial_report = read_json(part)
         if all(partial_report[key] == report[key] for key in ("format", "pair", "machine", "conditions")):
-            return {key: partial_report[key] for key in ("sections", "skipped", "seconds", "date")}
+            return {key: partial_report[key] for key in ("sections", "seconds", "date")}
     except (ValueError, KeyError):
         pass
     return {}
@@ -158,20 +155,9 @@ def finish(report: dict[str, Any]) -> None:
 
 def _measure(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:
     started = perf_counter()
-    try:
-        for name in section.needs:
-            if name not in bench.results:
-                reason = report["skipped"].get(name, "it was not run")
-                raise Skipped(f"it needs the section {name}: {reason}")
-        with torch.random.fork_rng(devices=[]):
-            report["sections"][section.name] = _json_values(section.run(bench))
-    except Skipped as reason:
-        report["skipped"][section.name] = str(reason)
+    with torch.random.fork_rng(devices=[]):
+        report["sections"][section.name] = _json_values(section.run(bench))
     report["seconds"][section.name] = round(perf_counter() - started, 1)
-
-
-def _tell_section(tell: Callable[[float, str], None], share: float, section: str, text: str) -> None:
-    tell(share, f"{section}: {text}")
 
 
 def _json_values(value: Any) -> Any:

@@ -6,22 +6,17 @@ through what they have found and in no other way, so a bench that was cut can be
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from minispec.core.batch import Prompts
 from minispec.core.model import GPT
-from minispec.evidence.bench.interleaved import Decodes, Run, Setting, Tell, interleave
+from minispec.evidence.bench.interleaved import Decodes, Key, Run, Setting, Tell, interleave
 from minispec.evidence.bench.measure import NEW_TOKENS, bench_prompts
 from minispec.io.checkpoint import Pair
 from minispec.native.backend import BACKENDS, Models, on_backend
 
-Key = TypeVar("Key")
 Results = dict[str, Any]
 DECODINGS = (("greedy", 0.0), ("rejection", 1.0))  # verifiers, each with its temperature
-
-
-class Skipped(ValueError):
-    """Something cannot be measured here; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The sections on our own models, from t(n) and the target alone to drafts, automatic K and other rules."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from itertools import chain, product
@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from minispec.core.model import GPT
-from minispec.core.verify import Verifier
 from minispec.drafters.adaptive import LARGEST_K, AdaptiveDrafter
 from minispec.evidence.bench.costs import costs_of
 from minispec.evidence.bench.interleaved import (
@@ -26,20 +25,13 @@ from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results
 from minispec.evidence.theory.advice import ADVICE_BELOW, advise
 from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
-from minispec.native.backend import Models
 from minispec.train.initialise import draw_weights
-from minispec.verifiers.block import verify_block
-from minispec.verifiers.coupled import verify_compare
 
 TRIED_K = 5  # at which backends and threads are compared
 AUTO_REPEATS = 4  # times the plan's: automatic and fixed K are so close that it takes more to tell
 CACHED = 64  # tokens in the cache before a forward that is timed
 SWEEPS = ("widths", "temperature", "drafts")  # the sections that choose K
-RULES: dict[str, dict[str, Verifier]] = {  # token: rejection sampling, in the section `rules`
-    "token": {},
-    "block": {"rejection": verify_block},
-    "compare": {"rejection": verify_compare},
-}
+RULES = {"token": "rejection", "block": "block", "compare": "compare"}  # verifiers of the section `rules`
 
 
 def latency(bench: BenchRun) -> Results:
@@ -266,12 +258,10 @@ def rules(bench: BenchRun) -> Results:
     """
     available, unavailable = bench.backends()
     threads = threads_of(bench)
-    groups: dict[tuple[str, int], list[Setting]] = {}
-    for (backend, models), k in product(available.items(), bench.plan.few_widths):
-        groups[backend, k] = [
-            Setting(with_verifiers(models, verifiers), k, "rejection", 1.0, threads[backend], rule)
-            for rule, verifiers in RULES.items()
-        ]
+    groups = {
+        (backend, k): [Setting(models, k, verifier, 1.0, threads[backend]) for verifier in RULES.values()]
+        for (backend, models), k in product(available.items(), bench.plan.few_widths)
+    }
     rows: list[Results] = []
     for (backend, k), group in bench.interleave(groups, bench.reporting, "every rule").items():
         for rule, runs in zip(RULES, group, strict=True):
@@ -288,10 +278,3 @@ def rules(bench: BenchRun) -> Results:
                 }
             )
     return {"rows": rows, "unavailable": unavailable}
-
-
-def with_verifiers(models: Models, verifiers: Mapping[str, Verifier]) -> Models:
-    """Returns the same models with other verifiers in place of the backend's of these names."""
-    return replace(
-        models, backend=replace(models.backend, verifiers={**models.backend.verifiers, **verifiers})
-    )

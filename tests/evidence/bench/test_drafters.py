@@ -102,14 +102,8 @@ def test_a_round_is_timed_at_its_full_width(name, backend, monkeypatch):
     except ValueError as error:
         pytest.skip(str(error))
     monkeypatch.setattr(drafters, "record", lambda *a, **how: traces.append(record(*a, **how)) or traces[-1])
-    rule = models.backend.verifier("rejection", DRAFTERS[name].proposes_trees)
-    setting = Setting(
-        replace(drafters.with_verifiers(models, {"rejection": rule}), target=target),
-        3,
-        "rejection",
-        1.0,
-        drafter=drafter,
-    )
+    how = {"drafter": drafter, "proposes_trees": DRAFTERS[name].proposes_trees}
+    setting = Setting(replace(models, target=target), 3, "rejection", 1.0, **how)
     prefill, seconds = seconds_of_round(setting, 3, [*range(10, 42)], seed=0)
     assert prefill > 0 and seconds > 0
     rounds = traces[0].rounds

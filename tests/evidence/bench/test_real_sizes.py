@@ -17,7 +17,7 @@ UNTIED = replace(TIED, tied=False, rope_theta=500.0)
 SHAPES = {"tiny": TIED, "smaller": replace(TIED, layers=1)}
 
 
-def refuse(model, folder):
+def refuse(model):
     raise ValueError("it is not installed")
 
 
@@ -78,13 +78,13 @@ def test_the_speed_up_is_predicted_at_the_best_k():
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
-def test_a_backend_with_other_weights_is_not_timed(dtype, tmp_path):
+def test_a_backend_with_other_weights_is_not_timed(dtype):
     """The readable code in bfloat16 is near enough itself."""
     model = random_model(TIED, dtype)
     other = random_model(replace(TIED, rope_theta=1000.0), dtype)
-    makers = {"ours": lambda model, folder: model, "other": lambda model, folder: other}
+    makers = {"ours": lambda model: model, "other": lambda model: other}
     lack = {}
-    assert list(backends(model, dtype, makers, tmp_path, lack)) == ["ours"]
+    assert list(backends(model, dtype, makers, lack)) == ["ours"]
     assert list(lack) == [f"other, {dtype}"] and "logits" in lack[f"other, {dtype}"]
 
 

@@ -42,9 +42,6 @@ CONFIG: Mapping[str, IsAllowed] = {  # the settings of a run that figures show
     "temperature": lambda value: is_number(value) and value >= 0,
     "verifier": lambda value: isinstance(value, str),
 }
-# Version 1, of minispec 0.2.0, kept less: no trees, no prompts of rows, and not what the rule tells.
-TREE_RULES = ("verify_tree", "verify_tree_greedy", "verify_k_sequential")
-LOOKS_BEYOND = ("verify_block",)  # of its rules for chains: those that go on after a rejection
 DAMAGE_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError)
 
 
@@ -116,30 +113,20 @@ def save_recording(recording: Recording, path: str | Path) -> None:
 def load_recording(path: str | Path) -> Recording:
     """Reads a recording; no model is needed.
 
-    Distributions are float64 and sum to 1; what was too small to be stored is spread evenly. Recordings of
-    version 1, as minispec 0.2.0 wrote them, are read too, unless they need what it did not keep.
+    Distributions are float64 and sum to 1; what was too small to be stored is spread evenly.
 
     Raises:
-        ValueError: if the file is missing, damaged, something else, or of a later version.
+        ValueError: if the file is missing, damaged, something else, or of another version.
     """
     data = read_json(Path(path))
-    version = data.get("version")
     if data.get("format") != FORMAT:
         raise ValueError(f"{path} is no recording of minispec")
-    if type(version) is not int or version not in (1, VERSION):
-        raise ValueError(f"{path} has version {version!r}; this minispec reads versions 1 to {VERSION}")
+    if data.get("version") != VERSION:  # 1 was that of minispec 0.2.0
+        raise ValueError(f"{path} was recorded by another version of minispec; record it again")
     try:
         return _recording_from_json(data)
-    except MissingFromVersion1 as error:
-        raise ValueError(
-            f"{path} has version 1, which does not keep {error}; record the run again"
-        ) from error
     except DAMAGE_ERRORS as error:
         raise ValueError(f"{path} is a damaged recording: {_reason(error)}") from error
-
-
-class MissingFromVersion1(Exception):
-    """The error for something that version 1 does not keep and this recording needs."""
 
 
 def _reason(error: Exception) -> str:
@@ -205,10 +192,7 @@ def _recording_from_json(data: Mapping[str, Any]) -> Recording:
     draws: list[tuple[Draw, ...]] = []
     for index, r in enumerate(data["rounds"]):
         try:
-            round_data = (
-                _upgrade_version_1(r, len(prompts), config.get("verifier")) if data["version"] == 1 else r
-            )
-            rounds.append(_round_from_json(round_data, len(words), len(prompts)))
+            rounds.append(_round_from_json(r, len(words), len(prompts)))
             draws.append(_draws_from_json(r["draws"], len(words), len(prompts)))
         except DAMAGE_ERRORS as error:
             raise ValueError(f"in its round {index}, {_reason(error)}") from error
@@ -216,23 +200,6 @@ def _recording_from_json(data: Mapping[str, Any]) -> Recording:
         raise ValueError("its rounds are not counted from 0")
     check_run(prompts, rounds)
     return Recording(Trace(_as_tuples(prompts), config, tuple(rounds)), tuple(words), tuple(draws), info)
-
-
-def _upgrade_version_1(r: Mapping[str, Any], prompt_count: int, verifier: Any) -> dict[str, Any]:
-    """Returns a round of version 1, a chain with a row for each prompt, as one of this version."""
-    if verifier in TREE_RULES:
-        raise MissingFromVersion1("the tree that was drafted")
-    check_values("live", r["live"], [None])
-    if len(r["live"]) < prompt_count:
-        raise MissingFromVersion1("which prompt a row holds")
-    check_values("target_cache", r["target_cache"], [3, None])
-    return {
-        **r,
-        **dict.fromkeys(("parents", "path")),
-        "names": list(range(prompt_count)),
-        "lengths": r["target_cache"][2],
-        "stops_at_first_rejection": verifier not in LOOKS_BEYOND,
-    }
 
 
 def _round_from_json(data: Mapping[str, Any], vocab_size: int, prompt_count: int) -> ObservedRound:

@@ -16,7 +16,7 @@ from minispec.core.batch import Request
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.rng import Place, Rng, RoundPlan, SeededRng
-from minispec.io.observe import as_requests, observe, run_config
+from minispec.io.observe import record
 from minispec.io.trace import Trace, row_of
 
 DrawKind = Literal["accept", "pick"]
@@ -156,9 +156,10 @@ def record_run(
     `words` has the text of every id of the vocabulary, and `info` is what to say about the run; all other
     arguments are those of `speculate`. Draws are known where rng is a `LoggingRng`.
     """
-    requests = as_requests(target, prompts, settings)
-    rounds = observe(target, drafter, requests, rng=rng, **settings)
-    observed = [(r, rng.take() if isinstance(rng, LoggingRng) else ()) for r in rounds]
-    config = run_config(target, drafter, requests, settings)
-    trace = Trace(tuple(tuple(r.prompt) for r in requests), config, tuple(r for r, _ in observed))
-    return Recording(trace, tuple(words), tuple(draws for _, draws in observed), dict(info or {}))
+    draws: list[tuple[Draw, ...]] = []
+
+    def keep_draws() -> None:
+        draws.append(rng.take() if isinstance(rng, LoggingRng) else ())
+
+    trace = record(target, drafter, prompts, rng=rng, after_round=keep_draws, **settings)
+    return Recording(trace, tuple(words), tuple(draws), dict(info or {}))

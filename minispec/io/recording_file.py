@@ -135,25 +135,16 @@ def _reason(error: Exception) -> str:
 
 
 def _encode(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_as_json)
 
 
 def _as_json(value: Any) -> Any:
-    """Returns a field's value as JSON can hold it, with numbers of nine digits."""
-    if isinstance(value, Tensor):
-        return _as_json(value.tolist())
-    if isinstance(value, CacheLengths):
-        return astuple(value)
-    if isinstance(value, Mapping):
-        return {key: _as_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return list(map(_as_json, value))
-    return round_number(value) if isinstance(value, float) else value
+    """Returns as lists what JSON does not know: tensors and records."""
+    return value.tolist() if isinstance(value, Tensor) else astuple(value)
 
 
 def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
-    data = {name: _as_json(attrgetter(field.attribute)(r)) for name, field in FIELDS.items()}
-    drafted = data["drafted"]
+    drafted = r.draft.tokens.tolist()
 
     def required_ids(row: int, i: int) -> set[int]:
         """Returns the ids that figures show at a position: they are stored, however improbable."""
@@ -167,8 +158,10 @@ def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
             for row, matrix in enumerate(values)
         ]
 
-    return data | {
-        "draws": [astuple(draw) for draw in draws],
+    return {
+        **{name: attrgetter(field.attribute)(r) for name, field in FIELDS.items()},
+        "seconds": {phase: round_number(seconds) for phase, seconds in r.seconds.items()},
+        "draws": draws,
         "q": write_rows(r.draft.probs, dist_to_json),
         "p": write_rows(r.target_probs, dist_to_json),
         "logits": write_rows(r.target_logits, logits_to_json),

@@ -7,6 +7,7 @@ here draws: `SeededRng` does, in the same order, so that a text is the same with
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, repeat, starmap
 from typing import Any, Literal
 
 import torch
@@ -75,16 +76,12 @@ class LoggingRng(SeededRng):
 
     def _note(self, kind: DrawKind, low: Tensor, high: Tensor, outcomes: Tensor, place: Place | None) -> None:
         """Notes one decision for each live row; low, high and outcomes are [B]."""
-        rows = len(outcomes)
-        place = place or Place(RoundPlan.unlimited(rows, outcomes.device))
-        prompts = place.plan.prompt_ids
-        positions = [None] * rows if place.positions is None else place.positions.tolist()
-        live = [True] * rows if place.live is None else place.live.tolist()
-        intervals = (low.tolist(), high.tolist())
-        columns = (prompts, positions, *intervals, self._drawn_numbers, outcomes.int().tolist())
-        for is_live, (prompt, position, *other_fields) in zip(live, zip(*columns, strict=True), strict=True):
-            if is_live:
-                self.draws.append(Draw(prompt, position, kind, *other_fields))
+        place = place or Place(RoundPlan.unlimited(len(outcomes), outcomes.device))
+        positions = repeat(None) if place.positions is None else place.positions.tolist()
+        live = repeat(True) if place.live is None else place.live.tolist()
+        numbers = (low.tolist(), high.tolist(), self._drawn_numbers, outcomes.int().tolist())
+        rows = zip(place.plan.prompt_ids, positions, repeat(kind), *numbers, strict=False)
+        self.draws += starmap(Draw, compress(rows, live))
 
 
 @dataclass(frozen=True)

@@ -65,23 +65,21 @@ DECISIONS = {"warp": "ipiidp", "choose": "ipiippp", "agree": "ipppiiipp", "rejec
 
 
 def load_native(
-    dtype: torch.dtype,
-    folder: Path | None = None,
-    source: Path | None = None,
-    flags: Sequence[str] | None = None,
+    dtype: torch.dtype, source: Path | None = None, flags: Sequence[str] | None = None
 ) -> SimpleNamespace:
     """Returns the functions of `native.cpp`, for weights of a type: float32, float64 or bfloat16.
 
-    The library is built first if it is not in the folder, by default `native` in the cache folder, or is
-    damaged. By default it is of the shipped source, with `FLAGS`. Raises ValueError if there is no C++
-    compiler, the folder cannot be written, or the build fails.
+    The library is built first if it is not in its folder, or is damaged. By default it is of the shipped
+    source, with `FLAGS`. Raises ValueError if there is no C++ compiler, the folder cannot be written, or the
+    build fails.
     """
-    folder = folder or cache_folder() / "native"
-    source_and_flags = (source or SOURCE, flags or FLAGS)
-    path = find_library(folder, *source_and_flags) or build_library(
-        find_compiler(), folder, *source_and_flags
-    )
-    return functions_of(path, dtype)
+    build = (source or SOURCE, flags or FLAGS)
+    return functions_of(find_library(*build) or build_library(find_compiler(), *build), dtype)
+
+
+def library_folder() -> Path:
+    """Returns where libraries are kept: `native` in the cache folder."""
+    return cache_folder() / "native"
 
 
 @cache
@@ -132,13 +130,13 @@ def find_compiler() -> tuple[str, ...]:
     )
 
 
-def find_library(folder: Path, source: Path, flags: Sequence[str]) -> Path | None:
+def find_library(source: Path, flags: Sequence[str]) -> Path | None:
     """Returns a library that was built earlier of what `load_native` names, or None.
 
     Any will do, whichever compiler made it: it is of the same source, for the same processor, it has answered
     before it was kept, and `NativeGPT` compares what it computes. So with a library no compiler is needed.
     """
-    for path in sorted(folder.glob(f"{key_of(source, flags)}-*.so")):
+    for path in sorted(library_folder().glob(f"{key_of(source, flags)}-*.so")):
         try:
             if is_complete(path):
                 ctypes.CDLL(str(path))  # fails where another system has built it, in a folder that both share
@@ -151,16 +149,17 @@ def find_library(folder: Path, source: Path, flags: Sequence[str]) -> Path | Non
 def will_be_built() -> bool:
     """Whether the library has to be built when it is asked for: there is a compiler, and no library yet."""
     try:
-        return find_library(cache_folder() / "native", SOURCE, FLAGS) is None and bool(find_compiler())
+        return find_library(SOURCE, FLAGS) is None and bool(find_compiler())
     except ValueError:
         return False
 
 
-def build_library(compiler: Sequence[str], folder: Path, source: Path, flags: Sequence[str]) -> Path:
+def build_library(compiler: Sequence[str], source: Path, flags: Sequence[str]) -> Path:
     """Compiles `native.cpp` by a command; the file appears when it is complete and has answered.
 
     Processes that build at the same time write the same name, or each its own. ValueError if it fails.
     """
+    folder = library_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(folder)

@@ -11,7 +11,6 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from operator import index
-from pathlib import Path
 from typing import NoReturn
 
 import torch
@@ -56,13 +55,12 @@ class NativeGPT:
         threads: how many share a forward, if torch may use as many.
     """
 
-    def __init__(self, model: GPT, folder: Path | None = None, threads: int | None = None) -> None:
+    def __init__(self, model: GPT, threads: int | None = None) -> None:
         """Packs a model's weights; the first time, the library is built, which takes some seconds.
 
         Args:
             model: a GPT on a CPU, in float32, float64 or bfloat16. Weights in bfloat16 stay as they are, and
                 all sums are in float32.
-            folder: where the library is kept; by default `native` in the cache folder.
             threads: how many share a forward, 62 at most; by default what `threads_for` says.
 
         Raises:
@@ -89,7 +87,7 @@ class NativeGPT:
         self.max_length = model.max_length
         self.threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
         with memory_errors(), torch.device("cpu"):  # whatever the default device is
-            self._native = load_native(model.dtype, folder)
+            self._native = load_native(model.dtype)
             weights = packed_weights(model)
         self._handle = hand_over(self._native, self.config, self.threads, weights)
         # Not at the end of the process: another thread may be in a forward then.

@@ -128,7 +128,7 @@ def compiler() -> Iterator[Fact]:
 
 def native() -> Iterator[Fact]:
     """Whether the native backend's library is built: without a compiler it is needed."""
-    if find_library(cache_folder() / "native", SOURCE, FLAGS) is not None:
+    if find_library(SOURCE, FLAGS) is not None:
         yield Fact("native backend", "built: it needs no compiler any more")
     else:
         advice = "it is built when first asked for, in some seconds: --backend native"

@@ -4,6 +4,7 @@ Our model is a plain Llama: no biases, SiLU, rotary positions that nothing stret
 refused. Nothing is ever unpickled.
 """
 
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,24 +22,12 @@ INDEX = "model.safetensors.index.json"  # where weights are in several files: wh
 MAX_FILES = 1000
 # The types of weights that need no scales to be read.
 FLOAT_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-# Fields that may be missing, and the only value that our model supports.
-REQUIRED = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
 # The fields in which transformers 4 and 5 describe rotary positions.
 ROTARY = ("rope_scaling", "rope_parameters")
-PLAIN_ROTARY = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1}
-# Fields of Hugging Face's config: their name in `GPTConfig`, their type, and the largest value that is read.
-FIELDS: dict[str, tuple[str, type, float]] = {
-    "vocab_size": ("vocab_size", int, 2**20),
-    "num_hidden_layers": ("layers", int, 200),
-    "hidden_size": ("width", int, 2**20),
-    "num_attention_heads": ("heads", int, 2**20),
-    "num_key_value_heads": ("kv_heads", int, 2**20),
-    "intermediate_size": ("ffn", int, 2**20),
-    "max_position_embeddings": ("max_length", int, 2**14),  # a cache's mask has its square: 1 GiB
-    "tie_word_embeddings": ("tied", bool, True),
-    "rope_theta": ("rope_theta", float, 1e9),
-    "rms_norm_eps": ("norm_eps", float, 1.0),
-}
+TABLES = tomllib.loads(Path(__file__).with_name("llama.toml").read_text(encoding="utf-8"))
+FIELDS: Mapping[str, tuple[str, str, float]] = TABLES["fields"]
+# What a value may be; the last type is the one that it has in `GPTConfig`.
+TYPES = {"true or false": (bool,), "an integer": (int,), "a number": (int, float)}
 MAX_HEAD_DIM = 2**14
 
 
@@ -47,9 +36,7 @@ def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
-        "hidden_act": "silu",
-        "attention_bias": False,
-        "mlp_bias": False,
+        **TABLES["required"],
         "head_dim": config.head_dim,
         "torch_dtype": str(dtype).removeprefix("torch."),
         **{name: getattr(config, config_field) for name, (config_field, _, _) in FIELDS.items()},
@@ -61,7 +48,7 @@ def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
     path = folder / "config.json"
     if data.get("model_type") != "llama":
         raise ValueError(f"{path} describes {format_value(data.get('model_type'))}; minispec reads 'llama'")
-    for name, value in REQUIRED.items():
+    for name, value in TABLES["required"].items():
         if data.get(name, value) != value:
             raise ValueError(f"{path} has {name} {format_value(data[name])}; minispec reads {value!r} only")
     data = read_rotary(data, path)
@@ -71,11 +58,11 @@ def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
         check_field(path, name, data[name], kind, maximum)
     head_size = data.get("head_dim")
     if head_size is not None:
-        check_field(path, "head_dim", head_size, int, MAX_HEAD_DIM)
+        check_field(path, "head_dim", head_size, "an integer", MAX_HEAD_DIM)
         if head_size * data["num_attention_heads"] == data["hidden_size"]:
             head_size = None  # as it would be if nothing were said
     try:
-        sizes = {config_field: kind(data[name]) for name, (config_field, kind, _) in FIELDS.items()}
+        sizes = {field: TYPES[kind][-1](data[name]) for name, (field, kind, _) in FIELDS.items()}
         return GPTConfig(**sizes, head_size=head_size)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
@@ -92,7 +79,7 @@ def read_rotary(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
         if rotary is None:
             continue
         if not isinstance(rotary, dict) or any(
-            PLAIN_ROTARY.get(key) != value for key, value in rotary.items() if key != "rope_theta"
+            TABLES["rotary"].get(key) != value for key, value in rotary.items() if key != "rope_theta"
         ):
             raise ValueError(
                 f"{path} has {name} {format_value(rotary)}; minispec reads None or "
@@ -102,15 +89,12 @@ def read_rotary(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
     return fields
 
 
-def check_field(path: Path, name: str, value: Any, field_type: type, maximum: float) -> None:
-    """Raises ValueError if a value is not of a type, or out of bounds; an integer may stand for a number."""
-    accepted_types = (int, float) if field_type is float else (field_type,)
-    if type(value) not in accepted_types or not (field_type is bool or 0 < value <= maximum):
-        descriptions = {bool: "true or false", int: "an integer", float: "a number"}
-        bounds = "" if field_type is bool else f" above 0 and at most {maximum:,}"
-        raise ValueError(
-            f"{path} has {name} {format_value(value)}; it should be {descriptions[field_type]}{bounds}"
-        )
+def check_field(path: Path, name: str, value: Any, kind: str, maximum: float) -> None:
+    """Raises ValueError if a value is not of a kind, or out of bounds; an integer may stand for a number."""
+    is_flag = kind == "true or false"
+    if type(value) not in TYPES[kind] or not (is_flag or 0 < value <= maximum):
+        bounds = "" if is_flag else f" above 0 and at most {maximum:,}"
+        raise ValueError(f"{path} has {name} {format_value(value)}; it should be {kind}{bounds}")
 
 
 def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:

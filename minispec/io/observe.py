@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from minispec.core.batch import Prompts, Request, requests_of
+from minispec.core.batch import Request, requests_of
 from minispec.core.cache import KVCache
 from minispec.core.draft import Drafter
 from minispec.core.loop import speculate
@@ -29,21 +29,22 @@ def record(
     target: LanguageModel,
     drafter: Drafter | None,
     prompts: Sequence[Sequence[int] | Request],
+    *,
+    after_round: Callable[[], object] = lambda: None,
     **settings: Any,
 ) -> Trace:
-    """Runs `speculate`, with the same arguments, to its end and returns the whole trace."""
-    requests = as_requests(target, prompts, settings)
-    rounds = tuple(observe(target, drafter, requests, **settings))
-    prompt_tokens = tuple(tuple(request.prompt) for request in requests)
-    return Trace(prompt_tokens, run_config(target, drafter, requests, settings), rounds)
+    """Runs `speculate`, with the same arguments, to its end and returns the whole trace.
 
-
-def as_requests(
-    target: LanguageModel, prompts: Sequence[Sequence[int] | Request], settings: Mapping[str, Any]
-) -> list[Request]:
-    """Returns the prompts as requests, with the settings' cap and ends; ValueError for unusable ones."""
+    `after_round` is called after each round.
+    """
     cap, eos = settings.get("max_new_tokens"), settings.get("eos")
-    return requests_of(prompts, cap, eos, target.vocab_size, target.max_length)
+    requests = requests_of(prompts, cap, eos, target.vocab_size, target.max_length)
+    rounds: list[ObservedRound] = []
+    for r in observe(target, drafter, requests, **settings):
+        rounds.append(r)
+        after_round()
+    prompt_tokens = tuple(tuple(request.prompt) for request in requests)
+    return Trace(prompt_tokens, run_config(target, drafter, requests, settings), tuple(rounds))
 
 
 def observe(
@@ -212,6 +213,8 @@ class WatchedDrafter:
         self.vocab_size = drafter.vocab_size
         self.max_length = drafter.max_length
         self.lengths: CacheLengths | None = None
+        self.start = drafter.start  # the time that prompts take is counted before `propose`
+        self.admit = drafter.admit
         self._drafter = drafter
         self._clock = clock
         self._before: tuple[int, ...] | None = None  # None until something is drafted in a round
@@ -220,14 +223,6 @@ class WatchedDrafter:
     def cache_lengths(self) -> tuple[int, ...] | None:
         """How many tokens its cache holds, row by row."""
         return self._drafter.cache_lengths
-
-    def start(self, prompts: Prompts, hidden: Tensor) -> None:
-        """Lets the drafter read the prompts; hidden: [B, n, D]."""
-        self._clock.timed("prefill", self._drafter.start, prompts, hidden)
-
-    def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
-        """Lets the drafter read prompts in some rows; hidden: [len(rows), n, D]."""
-        self._clock.timed("prefill", self._drafter.admit, rows, prompts, hidden)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Returns the drafter's draft after the pending tokens [B]."""

@@ -7,6 +7,7 @@ here draws: `SeededRng` does, in the same order, so that a text is the same with
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, repeat, starmap
 from typing import Any, Literal
 
 import torch
@@ -16,7 +17,7 @@ from minispec.core.batch import Request
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.rng import Place, Rng, RoundPlan, SeededRng
-from minispec.io.observe import as_requests, observe, run_config
+from minispec.io.observe import record
 from minispec.io.trace import Trace, row_of
 
 DrawKind = Literal["accept", "pick"]
@@ -75,16 +76,12 @@ class LoggingRng(SeededRng):
 
     def _note(self, kind: DrawKind, low: Tensor, high: Tensor, outcomes: Tensor, place: Place | None) -> None:
         """Notes one decision for each live row; low, high and outcomes are [B]."""
-        rows = len(outcomes)
-        place = place or Place(RoundPlan.unlimited(rows, outcomes.device))
-        prompts = place.plan.prompt_ids
-        positions = [None] * rows if place.positions is None else place.positions.tolist()
-        live = [True] * rows if place.live is None else place.live.tolist()
-        intervals = (low.tolist(), high.tolist())
-        columns = (prompts, positions, *intervals, self._drawn_numbers, outcomes.int().tolist())
-        for is_live, (prompt, position, *other_fields) in zip(live, zip(*columns, strict=True), strict=True):
-            if is_live:
-                self.draws.append(Draw(prompt, position, kind, *other_fields))
+        place = place or Place(RoundPlan.unlimited(len(outcomes), outcomes.device))
+        positions = repeat(None) if place.positions is None else place.positions.tolist()
+        live = repeat(True) if place.live is None else place.live.tolist()
+        numbers = (low.tolist(), high.tolist(), self._drawn_numbers, outcomes.int().tolist())
+        rows = zip(place.plan.prompt_ids, positions, repeat(kind), *numbers, strict=False)
+        self.draws += starmap(Draw, compress(rows, live))
 
 
 @dataclass(frozen=True)
@@ -156,9 +153,10 @@ def record_run(
     `words` has the text of every id of the vocabulary, and `info` is what to say about the run; all other
     arguments are those of `speculate`. Draws are known where rng is a `LoggingRng`.
     """
-    requests = as_requests(target, prompts, settings)
-    rounds = observe(target, drafter, requests, rng=rng, **settings)
-    observed = [(r, rng.take() if isinstance(rng, LoggingRng) else ()) for r in rounds]
-    config = run_config(target, drafter, requests, settings)
-    trace = Trace(tuple(tuple(r.prompt) for r in requests), config, tuple(r for r, _ in observed))
-    return Recording(trace, tuple(words), tuple(draws for _, draws in observed), dict(info or {}))
+    draws: list[tuple[Draw, ...]] = []
+
+    def keep_draws() -> None:
+        draws.append(rng.take() if isinstance(rng, LoggingRng) else ())
+
+    trace = record(target, drafter, prompts, rng=rng, after_round=keep_draws, **settings)
+    return Recording(trace, tuple(words), tuple(draws), dict(info or {}))

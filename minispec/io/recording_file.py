@@ -1,12 +1,13 @@
 """Recordings on disk, as JSON: loaded without a model, looked at without our code.
 
 Every field of every round is kept: integers and texts as they are, distributions and logits as
-`recording_numbers` tells, hidden states where a drafter reads them. `FIELDS` says where each stands.
+`recording_numbers` tells. `FIELDS`, from recording.toml, says where each stands.
 
 A file is written whole or not at all. A damaged file is refused in one line.
 """
 
 import json
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
@@ -34,17 +35,6 @@ from minispec.io.trace import CacheLengths, ObservedRound, Trace
 FORMAT = "minispec recording"
 VERSION = 2
 MAX_COUNT = 2**53  # of lengths and counts
-COUNT = integers(0, MAX_COUNT)
-CONFIG: Mapping[str, IsAllowed] = {  # the settings of a run that figures show
-    "k": COUNT,
-    "max_new_tokens": COUNT,
-    "context": integers(1, MAX_COUNT),
-    "temperature": lambda value: is_number(value) and value >= 0,
-    "verifier": lambda value: isinstance(value, str),
-}
-# Version 1, of minispec 0.2.0, kept less: no trees, no prompts of rows, and not what the rule tells.
-TREE_RULES = ("verify_tree", "verify_tree_greedy", "verify_k_sequential")
-LOOKS_BEYOND = ("verify_block",)  # of its rules for chains: those that go on after a rejection
 DAMAGE_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError)
 
 
@@ -52,8 +42,13 @@ def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
-INTEGERS = partial(torch.tensor, dtype=torch.long)
-FLAGS = partial(torch.tensor, dtype=torch.bool)
+PARSERS: Mapping[str, Callable[[Any], Any]] = {  # what turns a JSON value into the round's value
+    "tuples": _as_tuples,
+    "integers": partial(torch.tensor, dtype=torch.long),
+    "flags": partial(torch.tensor, dtype=torch.bool),
+    "lengths": lambda moments: CacheLengths(*_as_tuples(moments)),
+    "seconds": lambda phases: {phase: float(seconds) for phase, seconds in phases.items()},
+}
 
 
 class Field(NamedTuple):
@@ -61,32 +56,13 @@ class Field(NamedTuple):
 
     attribute: str  #: its attribute of a round, or of a record in a round
     shape: str  #: the lengths of its nested lists, by the names in `_round_from_json`
-    entry_kind: str  #: the kind of its entries, by the names in `_round_from_json`
-    parse: Callable[[Any], Any] = _as_tuples  #: turns the JSON value into the round's value
+    entry_kind: str  #: the kind of its entries, by the names in `_allowed_kinds`
+    parse: str = "tuples"  #: which of the `PARSERS` reads it
     optional: bool = False  #: whether it may be null
 
 
-FIELDS = {
-    "index": Field("index", "", "count"),
-    "names": Field("prompt_ids", "rows", "prompt"),
-    "pending": Field("pending", "rows", "id", INTEGERS),
-    "drafted": Field("draft.tokens", "rows k", "id", INTEGERS),
-    "draft_lengths": Field("draft.lengths", "rows", "drafted", INTEGERS),
-    "parents": Field("draft.parents", "rows k", "count", INTEGERS, optional=True),
-    "accepted": Field("verdict.accepted", "rows", "drafted", INTEGERS),
-    "token": Field("verdict.token", "rows", "id", INTEGERS),
-    "path": Field("verdict.path", "rows k", "flag", FLAGS, optional=True),
-    "stops_at_first_rejection": Field("stops_at_first_rejection", "", "flag"),
-    "emitted": Field("emitted", "rows any", "id"),
-    "live": Field("live", "rows", "flag"),
-    "finish": Field("finish", "rows", "finish"),
-    "lengths": Field("lengths", "rows", "count"),
-    "target_cache": Field("target_cache", "moments rows", "count", lambda m: CacheLengths(*_as_tuples(m))),
-    "draft_cache": Field(
-        "draft_cache", "moments rows", "count", lambda m: CacheLengths(*_as_tuples(m)), True
-    ),
-    "seconds": Field("seconds", "", "seconds", lambda phases: {p: float(s) for p, s in phases.items()}),
-}
+TABLES = tomllib.loads(Path(__file__).with_name("recording.toml").read_text(encoding="utf-8"))
+FIELDS = {name: Field(**row) for name, row in TABLES["round"].items()}
 
 
 def save_recording(recording: Recording, path: str | Path) -> None:
@@ -116,30 +92,20 @@ def save_recording(recording: Recording, path: str | Path) -> None:
 def load_recording(path: str | Path) -> Recording:
     """Reads a recording; no model is needed.
 
-    Distributions are float64 and sum to 1; what was too small to be stored is spread evenly. Recordings of
-    version 1, as minispec 0.2.0 wrote them, are read too, unless they need what it did not keep.
+    Distributions are float64 and sum to 1; what was too small to be stored is spread evenly.
 
     Raises:
-        ValueError: if the file is missing, damaged, something else, or of a later version.
+        ValueError: if the file is missing, damaged, something else, or of another version.
     """
     data = read_json(Path(path))
-    version = data.get("version")
     if data.get("format") != FORMAT:
         raise ValueError(f"{path} is no recording of minispec")
-    if type(version) is not int or version not in (1, VERSION):
-        raise ValueError(f"{path} has version {version!r}; this minispec reads versions 1 to {VERSION}")
+    if data.get("version") != VERSION:  # 1 was that of minispec 0.2.0
+        raise ValueError(f"{path} was recorded by another version of minispec; record it again")
     try:
         return _recording_from_json(data)
-    except MissingFromVersion1 as error:
-        raise ValueError(
-            f"{path} has version 1, which does not keep {error}; record the run again"
-        ) from error
     except DAMAGE_ERRORS as error:
         raise ValueError(f"{path} is a damaged recording: {_reason(error)}") from error
-
-
-class MissingFromVersion1(Exception):
-    """The error for something that version 1 does not keep and this recording needs."""
 
 
 def _reason(error: Exception) -> str:
@@ -148,25 +114,16 @@ def _reason(error: Exception) -> str:
 
 
 def _encode(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_as_json)
 
 
 def _as_json(value: Any) -> Any:
-    """Returns a field's value as JSON can hold it, with numbers of nine digits."""
-    if isinstance(value, Tensor):
-        return _as_json(value.tolist())
-    if isinstance(value, CacheLengths):
-        return astuple(value)
-    if isinstance(value, Mapping):
-        return {key: _as_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return list(map(_as_json, value))
-    return round_number(value) if isinstance(value, float) else value
+    """Returns as lists what JSON does not know: tensors and records."""
+    return value.tolist() if isinstance(value, Tensor) else astuple(value)
 
 
 def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
-    data = {name: _as_json(attrgetter(field.attribute)(r)) for name, field in FIELDS.items()}
-    drafted = data["drafted"]
+    drafted = r.draft.tokens.tolist()
 
     def required_ids(row: int, i: int) -> set[int]:
         """Returns the ids that figures show at a position: they are stored, however improbable."""
@@ -180,8 +137,10 @@ def _round_to_json(r: ObservedRound, draws: Sequence[Draw]) -> dict[str, Any]:
             for row, matrix in enumerate(values)
         ]
 
-    return data | {
-        "draws": [astuple(draw) for draw in draws],
+    return {
+        **{name: attrgetter(field.attribute)(r) for name, field in FIELDS.items()},
+        "seconds": {phase: round_number(seconds) for phase, seconds in r.seconds.items()},
+        "draws": draws,
         "q": write_rows(r.draft.probs, dist_to_json),
         "p": write_rows(r.target_probs, dist_to_json),
         "logits": write_rows(r.target_logits, logits_to_json),
@@ -194,45 +153,26 @@ def _recording_from_json(data: Mapping[str, Any]) -> Recording:
     "".join(words).encode()  # refuses halves of characters, which no page can show
     if not isinstance(config, dict) or not isinstance(info, dict):
         raise ValueError("config and info should be objects")
-    for name, is_allowed in CONFIG.items():
-        if name in config:
-            check_values(name, config[name], [], is_allowed)
     check_values("prompts", prompts, [None, None], integers(0, len(words) - 1))
     if not prompts or [] in prompts:
         raise ValueError("there is no prompt, or an empty one")
+    allowed = _allowed_kinds(len(words), len(prompts))
+    for name, kind in TABLES["config"].items():
+        if name in config:
+            check_values(name, config[name], [], allowed[kind])
     check_values("rounds", data["rounds"], [None], lambda r: isinstance(r, dict))
     rounds: list[ObservedRound] = []
     draws: list[tuple[Draw, ...]] = []
     for index, r in enumerate(data["rounds"]):
         try:
-            round_data = (
-                _upgrade_version_1(r, len(prompts), config.get("verifier")) if data["version"] == 1 else r
-            )
-            rounds.append(_round_from_json(round_data, len(words), len(prompts)))
-            draws.append(_draws_from_json(r["draws"], len(words), len(prompts)))
+            rounds.append(_round_from_json(r, len(words), len(prompts)))
+            draws.append(_draws_from_json(r["draws"], allowed))
         except DAMAGE_ERRORS as error:
             raise ValueError(f"in its round {index}, {_reason(error)}") from error
     if [r.index for r in rounds] != list(range(len(rounds))):
         raise ValueError("its rounds are not counted from 0")
     check_run(prompts, rounds)
     return Recording(Trace(_as_tuples(prompts), config, tuple(rounds)), tuple(words), tuple(draws), info)
-
-
-def _upgrade_version_1(r: Mapping[str, Any], prompt_count: int, verifier: Any) -> dict[str, Any]:
-    """Returns a round of version 1, a chain with a row for each prompt, as one of this version."""
-    if verifier in TREE_RULES:
-        raise MissingFromVersion1("the tree that was drafted")
-    check_values("live", r["live"], [None])
-    if len(r["live"]) < prompt_count:
-        raise MissingFromVersion1("which prompt a row holds")
-    check_values("target_cache", r["target_cache"], [3, None])
-    return {
-        **r,
-        **dict.fromkeys(("parents", "path")),
-        "names": list(range(prompt_count)),
-        "lengths": r["target_cache"][2],
-        "stops_at_first_rejection": verifier not in LOOKS_BEYOND,
-    }
 
 
 def _round_from_json(data: Mapping[str, Any], vocab_size: int, prompt_count: int) -> ObservedRound:
@@ -243,22 +183,14 @@ def _round_from_json(data: Mapping[str, Any], vocab_size: int, prompt_count: int
         raise ValueError("there is no row")
     k = len(data["drafted"][0])
     sizes = {"rows": rows, "k": k, "k+1": k + 1, "moments": 3, "any": None}
-    allowed: dict[str, IsAllowed] = {
-        "id": integers(0, vocab_size - 1),
-        "prompt": integers(0, prompt_count - 1),
-        "drafted": integers(0, k),
-        "count": COUNT,
-        "flag": lambda value: isinstance(value, bool),
-        "finish": lambda value: value in (None, "eos", "cap", "context"),
-        "seconds": lambda value: isinstance(value, dict) and all(map(is_number, value.values())),
-    }
+    allowed = _allowed_kinds(vocab_size, prompt_count, k)
     records: dict[str, dict[str, Any]] = {"": {}, "draft": {}, "verdict": {}}
     for name, field in FIELDS.items():
         value = data[name]
         if value is not None or not field.optional:
             shape = [sizes[name_of_size] for name_of_size in field.shape.split()]
             check_values(name, value, shape, allowed[field.entry_kind])
-            value = field.parse(value)
+            value = PARSERS[field.parse](value)
         record, _, attribute = field.attribute.rpartition(".")
         records[record][attribute] = value
     return ObservedRound(
@@ -273,19 +205,33 @@ def _round_from_json(data: Mapping[str, Any], vocab_size: int, prompt_count: int
     )
 
 
-def _draws_from_json(draws: Any, vocab_size: int, prompt_count: int) -> tuple[Draw, ...]:
+def _draws_from_json(draws: Any, allowed: Mapping[str, IsAllowed]) -> tuple[Draw, ...]:
     check_values("draws", draws, [None, 7], lambda value: not isinstance(value, (list, dict)))
     parsed = tuple(Draw(*draw) for draw in draws)
     for draw in parsed:
-        allowed: dict[str, IsAllowed] = {
-            "prompt": integers(0, prompt_count - 1),
-            "position": lambda value: value is None or COUNT(value),
-            "kind": lambda value: value in get_args(DrawKind),
-            "low": is_number,
-            "high": is_number,
-            "number": lambda value: value is None or is_number(value) and 0 <= value < 1,
-            "outcome": integers(0, vocab_size - 1 if draw.kind == "pick" else 1),
-        }
-        for name, is_allowed in allowed.items():
-            check_values(f"a draw's {name}", getattr(draw, name), [], is_allowed)
+        outcome_kind = "id" if draw.kind == "pick" else "answer"
+        for name, kind in (TABLES["draw"] | {"outcome": outcome_kind}).items():
+            check_values(f"a draw's {name}", getattr(draw, name), [], allowed[kind])
     return parsed
+
+
+def _allowed_kinds(vocab_size: int, prompt_count: int, k: int = 0) -> dict[str, IsAllowed]:
+    """Returns what a value of each kind may be, in a recording of these sizes."""
+    count = integers(0, MAX_COUNT)
+    return {
+        "id": integers(0, vocab_size - 1),
+        "prompt": integers(0, prompt_count - 1),
+        "drafted": integers(0, k),
+        "answer": integers(0, 1),
+        "count": count,
+        "count or none": lambda value: value is None or count(value),
+        "positive": integers(1, MAX_COUNT),
+        "number": is_number,
+        "temperature": lambda value: is_number(value) and value >= 0,
+        "share or none": lambda value: value is None or is_number(value) and 0 <= value < 1,
+        "text": lambda value: isinstance(value, str),
+        "flag": lambda value: isinstance(value, bool),
+        "draw": lambda value: value in get_args(DrawKind),
+        "finish": lambda value: value in (None, "eos", "cap", "context"),
+        "seconds": lambda value: isinstance(value, dict) and all(map(is_number, value.values())),
+    }

@@ -62,7 +62,7 @@ class NativeExitGPT(EarlyExitGPT):
         if cache.first.row_lengths != cache.row_lengths:  # a generator that enumerates drafts more than once
             cache.first.truncate(cache.row_lengths)
         streams = space_for(cache.rows, max(k, 0) + 1, self.hidden_size, dtype=self.native.dtype)
-        drawn = self.native.draw(tokens, cache.first, k, *how, part=(self._exit, streams))
+        drawn = self.native.draw(tokens, cache.first, k, *how, part=(self._exit, streams.data_ptr()))
         cache.streams = [streams]
         return drawn
 
@@ -84,4 +84,5 @@ class NativeExitGPT(EarlyExitGPT):
     def later_layers(self, stream: Tensor, cache: ExitCache) -> Tensor:
         """Takes a stream through the other layers and the last norm: [B, n, D] -> [B, n, D]."""
         tokens = torch.zeros(stream.shape[:2], dtype=torch.long)  # have been read
-        return self.native.read(self._library.hidden, tokens, cache.later, (self._exit, stream.contiguous()))
+        stream = stream.contiguous()
+        return self.native.read(self._library.hidden, tokens, cache.later, (self._exit, stream.data_ptr()))

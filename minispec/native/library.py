@@ -33,9 +33,8 @@ ABANDONED_SECONDS = 3600  # seconds after which such a folder is what an interru
 COMPILERS = ("g++", "clang++")
 TYPE_NAMES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}
 COMPUTES_IN = {torch.float32: torch.float32, torch.float64: torch.float64, torch.bfloat16: torch.float32}
-INT = ctypes.c_int64
-REAL = ctypes.c_double
 ADDRESS = ctypes.c_void_p
+CTYPES: dict[str, Any] = {"i": ctypes.c_int64, "d": ctypes.c_double, "p": ADDRESS, "-": None}
 
 
 def flags_for(system: str, machine: str) -> tuple[str, ...]:
@@ -49,43 +48,38 @@ def flags_for(system: str, machine: str) -> tuple[str, ...]:
 
 
 FLAGS = flags_for(platform.system(), platform.machine())
-# The result and the arguments of each function in `native.cpp`, in its order; tensors are addresses.
-MODEL: dict[str, tuple[Any, ...]] = {
-    "new": (ADDRESS, ADDRESS, REAL, INT, ADDRESS),
-    "free": (None, ADDRESS),
-    "cache": (INT, ADDRESS),
-    **dict.fromkeys(("hidden", "stream"), (INT, ADDRESS, INT, ADDRESS, INT, INT, *[ADDRESS] * 5)),
-    "head": (INT, ADDRESS, INT, ADDRESS, INT, ADDRESS),
-    "draft": (INT, ADDRESS, INT, ADDRESS, INT, ADDRESS, INT, REAL, *[ADDRESS] * 7),
-    "exit": (ADDRESS, INT, INT, ADDRESS, ADDRESS),
-    "free_exit": (None, ADDRESS),
+# The result and the arguments of each function in `native.cpp`, in its order, by the letters of `CTYPES`:
+# integers, numbers, addresses (tensors too), and nothing.
+MODEL = {
+    "new": "ppdip",
+    "free": "-p",
+    "cache": "ip",
+    "hidden": "ipipiippppp",
+    "stream": "ipipiippppp",
+    "head": "ipipip",
+    "draft": "ipipipidppppppp",
+    "exit": "piipp",
+    "free_exit": "-p",
 }
-DECISIONS: dict[str, tuple[Any, ...]] = {
-    "warp": (INT, ADDRESS, INT, INT, REAL, ADDRESS),
-    "choose": (INT, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS),
-    "agree": (INT, ADDRESS, ADDRESS, ADDRESS, INT, INT, INT, ADDRESS, ADDRESS),
-    "reject": (INT, *[ADDRESS] * 5, INT, INT, INT, ADDRESS, ADDRESS, ADDRESS),
-}
+DECISIONS = {"warp": "ipiidp", "choose": "ipiippp", "agree": "ipppiiipp", "reject": "ipppppiiippp"}
 
 
 def load_native(
-    dtype: torch.dtype,
-    folder: Path | None = None,
-    source: Path | None = None,
-    flags: Sequence[str] | None = None,
+    dtype: torch.dtype, source: Path | None = None, flags: Sequence[str] | None = None
 ) -> SimpleNamespace:
     """Returns the functions of `native.cpp`, for weights of a type: float32, float64 or bfloat16.
 
-    The library is built first if it is not in the folder, by default `native` in the cache folder, or is
-    damaged. By default it is of the shipped source, with `FLAGS`. Raises ValueError if there is no C++
-    compiler, the folder cannot be written, or the build fails.
+    The library is built first if it is not in its folder, or is damaged. By default it is of the shipped
+    source, with `FLAGS`. Raises ValueError if there is no C++ compiler, the folder cannot be written, or the
+    build fails.
     """
-    folder = folder or cache_folder() / "native"
-    source_and_flags = (source or SOURCE, flags or FLAGS)
-    path = find_library(folder, *source_and_flags) or build_library(
-        find_compiler(), folder, *source_and_flags
-    )
-    return functions_of(path, dtype)
+    build = (source or SOURCE, flags or FLAGS)
+    return functions_of(find_library(*build) or build_library(find_compiler(), *build), dtype)
+
+
+def library_folder() -> Path:
+    """Returns where libraries are kept: `native` in the cache folder."""
+    return cache_folder() / "native"
 
 
 @cache
@@ -99,9 +93,9 @@ def functions_of(path: Path, dtype: torch.dtype) -> SimpleNamespace:
     native = SimpleNamespace()
     for table, kind, functions in tables:
         addresses = (ADDRESS * len(functions)).in_dll(library, f"{table}_{kind}")
-        for address, (name, types) in zip(addresses, functions.items(), strict=True):
-            function = ctypes.CFUNCTYPE(*types)(address)
-            if types[0] is ADDRESS:  # of the others, who calls them looks at the code: it takes less time
+        for address, (name, letters) in zip(addresses, functions.items(), strict=True):
+            function = ctypes.CFUNCTYPE(*(CTYPES[letter] for letter in letters))(address)
+            if letters[0] == "p":  # of the others, who calls them looks at the code: it takes less time
                 function.errcheck = granted
             setattr(native, name, function)
     return native
@@ -136,13 +130,13 @@ def find_compiler() -> tuple[str, ...]:
     )
 
 
-def find_library(folder: Path, source: Path, flags: Sequence[str]) -> Path | None:
+def find_library(source: Path, flags: Sequence[str]) -> Path | None:
     """Returns a library that was built earlier of what `load_native` names, or None.
 
     Any will do, whichever compiler made it: it is of the same source, for the same processor, it has answered
     before it was kept, and `NativeGPT` compares what it computes. So with a library no compiler is needed.
     """
-    for path in sorted(folder.glob(f"{key_of(source, flags)}-*.so")):
+    for path in sorted(library_folder().glob(f"{key_of(source, flags)}-*.so")):
         try:
             if is_complete(path):
                 ctypes.CDLL(str(path))  # fails where another system has built it, in a folder that both share
@@ -155,16 +149,17 @@ def find_library(folder: Path, source: Path, flags: Sequence[str]) -> Path | Non
 def will_be_built() -> bool:
     """Whether the library has to be built when it is asked for: there is a compiler, and no library yet."""
     try:
-        return find_library(cache_folder() / "native", SOURCE, FLAGS) is None and bool(find_compiler())
+        return find_library(SOURCE, FLAGS) is None and bool(find_compiler())
     except ValueError:
         return False
 
 
-def build_library(compiler: Sequence[str], folder: Path, source: Path, flags: Sequence[str]) -> Path:
+def build_library(compiler: Sequence[str], source: Path, flags: Sequence[str]) -> Path:
     """Compiles `native.cpp` by a command; the file appears when it is complete and has answered.
 
     Processes that build at the same time write the same name, or each its own. ValueError if it fails.
     """
+    folder = library_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(folder)

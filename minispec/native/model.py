@@ -11,7 +11,6 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from operator import index
-from pathlib import Path
 from typing import NoReturn
 
 import torch
@@ -38,7 +37,7 @@ MOST_THREADS = 62  # that `Team` in threads.h can count
 WEIGHTS_PER_THREAD = 250_000  # a forward is worth one more thread for so many weights
 TOLERANCE = 1e-3  # logits may differ from those of the torch backend by rounding
 BAD_TOKEN = "there is a token id outside 0 to {}"
-Part = tuple[int | None, Tensor | None]  # an exit by its address, and streams [B, n, D] after its layers
+Part = tuple[int | None, int | None]  # the addresses of an exit, and of streams [B, n, D] after its layers
 ALL_LAYERS: Part = (None, None)  # of a forward
 
 
@@ -56,13 +55,12 @@ class NativeGPT:
         threads: how many share a forward, if torch may use as many.
     """
 
-    def __init__(self, model: GPT, folder: Path | None = None, threads: int | None = None) -> None:
+    def __init__(self, model: GPT, threads: int | None = None) -> None:
         """Packs a model's weights; the first time, the library is built, which takes some seconds.
 
         Args:
             model: a GPT on a CPU, in float32, float64 or bfloat16. Weights in bfloat16 stay as they are, and
                 all sums are in float32.
-            folder: where the library is kept; by default `native` in the cache folder.
             threads: how many share a forward, 62 at most; by default what `threads_for` says.
 
         Raises:
@@ -89,7 +87,7 @@ class NativeGPT:
         self.max_length = model.max_length
         self.threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
         with memory_errors(), torch.device("cpu"):  # whatever the default device is
-            self._native = load_native(model.dtype, folder)
+            self._native = load_native(model.dtype)
             weights = packed_weights(model)
         self._handle = hand_over(self._native, self.config, self.threads, weights)
         # Not at the end of the process: another thread may be in a forward then.
@@ -190,11 +188,10 @@ class NativeGPT:
         rows = len(pending)
         cache = self._usable(cache, rows)
         before = cache.row_lengths
-        exit, streams = part
         check_temperature(temperature)
         if index(k) < 1:
             raise ValueError(f"K must be at least 1, not {k}")
-        new = k if exit is None else k + 1
+        new = k if part == ALL_LAYERS else k + 1
         if max(before) + new > self.max_length:
             raise ValueError(f"the context is full: {max(before)} tokens and {new} more exceed it")
         numbers = checked("the tensor of numbers", numbers, (None,), torch.float64)
@@ -210,8 +207,8 @@ class NativeGPT:
         size = 8 * rows
         inputs = first + 2 * size, numbers.data_ptr(), cache.address
         sizes = first, rows, first + size, k, temperature
-        outputs = probs.data_ptr(), ids.data_ptr(), exit, 0 if streams is None else streams.data_ptr()
-        used: int = self._native.draft(self._handle, self._threads_now(), *sizes, *inputs, *outputs)
+        outputs = probs.data_ptr(), ids.data_ptr()
+        used: int = self._native.draft(self._handle, self._threads_now(), *sizes, *inputs, *outputs, *part)
         if granted(used) < 0:
             raise ValueError(self._refusal(used, pending))
         cache.extend(new)
@@ -243,21 +240,14 @@ class NativeGPT:
         part: with an exit, which layers read them: the first ones, or with streams [B, n, D] the others.
         """
         ids = check_ids(tokens, 2)
-        exit, streams = part
         rows, new = ids.shape
         cache = self._usable(cache, rows)
         check_memory(rows * new * self._bytes_per_token, "this forward")
         cache.check_space(new)
         starts = (ctypes.c_int64 * rows)(*cache.row_lengths)
         states = space_for(rows, new, self.hidden_size, dtype=self.dtype)
-        addresses = (
-            starts,
-            cache.address,
-            states.data_ptr(),
-            exit,
-            0 if streams is None else streams.data_ptr(),
-        )
-        if not granted(function(self._handle, self._threads_now(), ids.data_ptr(), rows, new, *addresses)):
+        inputs = ids.data_ptr(), rows, new, starts, cache.address
+        if not granted(function(self._handle, self._threads_now(), *inputs, states.data_ptr(), *part)):
             raise ValueError(BAD_TOKEN.format(self.vocab_size - 1))
         cache.extend(new)
         return states

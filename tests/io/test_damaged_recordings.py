@@ -1,4 +1,4 @@
-"""Damaged recordings: one clear line, or a recording that can be shown. And recordings of version 1."""
+"""Damaged recordings: one clear line, or a recording that can be shown."""
 
 import json
 import random
@@ -13,18 +13,14 @@ from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
 from minispec.drafters.tree import TreeDrafter
 from minispec.io.recording import LoggingRng, record_run
 from minispec.io.recording_file import load_recording, save_recording
-from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots.caches import cache_slots
 from minispec.show.plots.coloured import marked_tokens
 from minispec.show.plots.timeline import WorkTimes, speculative_spans
 from minispec.show.plots.verification import positions_of
 from minispec.show.stepper import Stepper
-from minispec.verifiers.block import verify_block
 from minispec.verifiers.tree import verify_tree
 
 DAMAGES = 300
-# In version 1, of minispec 0.2.0, there was nothing of these.
-NEW = ("names", "parents", "path", "stops_at_first_rejection", "lengths")
 
 
 def document(path, verifier=verify_rejection, prompts=((1, 2), (3,), (0, 4, 1)), models=None, **settings):
@@ -120,8 +116,9 @@ def test_a_damaged_byte_is_one_line(tmp_path):
 # Where a value is put, or taken out (...), which one, and what the line tells.
 MISFITS = [
     ("format", "minispec pair", "no recording"),
-    ("version", 3, "version 3"),
-    ("version", ..., "version None"),
+    ("version", 1, "was recorded by another version of minispec; record it again"),
+    ("version", 3, "another version"),
+    ("version", ..., "another version"),
     ("words", ["a"], "damaged"),
     ("words 0", "\ud800", "surrogates not allowed"),
     ("prompts", 7, "damaged"),
@@ -168,50 +165,4 @@ def test_what_does_not_fit_is_told(keys, value, words, tmp_path):
         del holder[last]
     path.write_text(json.dumps(data), encoding="utf-8")
     with refused(words, path):
-        load_recording(path)
-
-
-def as_version_1(data, rule="verify_rejection"):
-    """Returns a document as minispec 0.2.0 wrote it; there a rule had a longer name."""
-    rounds = [{key: value for key, value in r.items() if key not in NEW} for r in data["rounds"]]
-    return {**data, "version": 1, "rounds": rounds, "config": data["config"] | {"verifier": rule}}
-
-
-@pytest.mark.parametrize("verifier", [verify_rejection, verify_greedy, verify_block])
-def test_recordings_of_version_1_are_read(verifier, tmp_path):
-    """A chain with a row for each prompt comes back whole; what the rule tells is known by its name."""
-    path = tmp_path / "run.json"
-    data = document(path, verifier)
-    new = load_recording(path)
-    path.write_text(json.dumps(as_version_1(data, f"verify_{verifier.name}")), encoding="utf-8")
-    old = load_recording(path)
-    assert old.draws == new.draws and old.trace.statistics() == new.trace.statistics()
-    assert old.trace.statistics().tested is None or verifier is not verify_block
-    for one, other in zip(old.trace.rounds, new.trace.rounds, strict=True):
-        for name in ("prompt_ids", "lengths", "emitted", "stops_at_first_rejection", "target_cache"):
-            assert getattr(one, name) == getattr(other, name)
-
-
-def test_the_shipped_recordings_are_of_version_1_and_are_read():
-    """Those of the walk-through: 0.2.0 wrote them."""
-    for recording in map(load_walkthrough, ("greedy", "rejection")):
-        assert recording.trace.finish() == "eos" and recording.trace.rounds[0].prompt_ids == (0,)
-
-
-@pytest.mark.parametrize(
-    ("settings", "rule", "words"),
-    [
-        (
-            {"verifier": verify_tree, "models": gpt_pair()},
-            "verify_tree",
-            "does not keep the tree that was drafted",
-        ),
-        ({"batch_size": 1}, "verify_rejection", "does not keep which prompt a row holds"),
-    ],
-)
-def test_what_version_1_lost_is_told(settings, rule, words, tmp_path):
-    """Trees and queues need what it did not keep: record the run again."""
-    path = tmp_path / "run.json"
-    path.write_text(json.dumps(as_version_1(document(path, **settings), rule)), encoding="utf-8")
-    with refused(f"has version 1, which {words}; record the run again"):
         load_recording(path)

@@ -26,7 +26,6 @@ from minispec.cli.main import run
 from minispec.core.rng import RoundRng
 from minispec.drafters.exit import Exit
 from minispec.evidence.proof.models import with_normals
-from minispec.io.checkpoint import cache_folder
 from minispec.native import library
 from minispec.native.checks import OUT_OF_MEMORY
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
@@ -57,7 +56,7 @@ class Refusals:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
         self.library.watch.argtypes = [ctypes.c_void_p] * 2
-        native = library.find_library(cache_folder() / "native", library.SOURCE, library.FLAGS)
+        native = library.find_library(library.SOURCE, library.FLAGS)
         maps = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(native) in line]
         ends = [int(end, 16) for line in maps for end in line.split()[0].split("-")]
         self.library.watch(min(ends), max(ends))

@@ -162,9 +162,10 @@ def test_what_was_read_ahead_gives_the_same_bits(dtype, two_threads):
 
 def test_a_library_that_forgets_the_exits_norm_is_refused(model, tmp_path, monkeypatch):
     """The last norm of the model in its place: the check at the end of loading finds it."""
+    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path))
     plant(monkeypatch, tmp_path, "early ? exit->gain : model.gain", "model.gain")
     with pytest.raises(ValueError, match="does not compute what the exit does"):
-        NativeExitGPT(NativeGPT(model, tmp_path), exit_of(model, 2))
+        NativeExitGPT(NativeGPT(model), exit_of(model, 2))
 
 
 # What cannot be.

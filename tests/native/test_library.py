@@ -18,6 +18,13 @@ from minispec.native.model import NativeGPT
 
 
 @pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """Returns the folder of libraries in a cache folder of its own; it is made with the first."""
+    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "native"
+
+
+@pytest.fixture
 def bare(tmp_path, monkeypatch):
     """No compiler on the path, none named, and no package that has one; returns an empty folder, the path."""
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -37,24 +44,24 @@ def quick(monkeypatch):
 
 
 @needs_compiler
-def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, monkeypatch, quick):
+def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, kept, monkeypatch, quick):
     """Half a file, one whose end has changed, and one that is no library; another source has another file."""
     model, _ = small_pair()
-    NativeGPT(model, tmp_path)
-    (path,) = tmp_path.iterdir()
-    NativeGPT(model, tmp_path)
+    NativeGPT(model)
+    (path,) = kept.iterdir()
+    NativeGPT(model)
     assert len(quick) == 1
     whole = path.read_bytes()
-    foreign = tmp_path / f"{path.stem.partition('-')[0]}-{hashlib.sha256(b'foreign').hexdigest()[:24]}.so"
+    foreign = kept / f"{path.stem.partition('-')[0]}-{hashlib.sha256(b'foreign').hexdigest()[:24]}.so"
     foreign.write_bytes(b"foreign")  # it has the bytes that its name speaks of, and cannot be loaded
     for damaged in (b"", whole[:-1] + b"\xff", whole[:1000]):
         path.unlink()  # a library that is loaded is not written into
         path.write_bytes(damaged)
-        assert library.find_library(tmp_path, library.SOURCE, library.FLAGS) is None
-    NativeGPT(model, tmp_path)
-    assert len(quick) == 2 and path.read_bytes() == whole and set(tmp_path.iterdir()) == {path, foreign}
+        assert library.find_library(library.SOURCE, library.FLAGS) is None
+    NativeGPT(model)
+    assert len(quick) == 2 and path.read_bytes() == whole and set(kept.iterdir()) == {path, foreign}
     other = plant(monkeypatch, tmp_path / "other", "#pragma once", "#pragma once  //")
-    assert library.find_library(tmp_path, other, library.FLAGS) is None
+    assert library.find_library(other, library.FLAGS) is None
 
 
 @needs_compiler
@@ -72,55 +79,56 @@ def test_a_library_that_is_built_needs_no_compiler(tmp_path, monkeypatch, quick)
 
 @pytest.mark.skipif(os.name != "posix", reason="scripts stand in for compilers")
 @pytest.mark.parametrize("makes", ["nothing", "junk", "another library"])
-def test_a_compiler_that_makes_no_library_is_one_clear_line(makes, tmp_path, monkeypatch):
+def test_a_compiler_that_makes_no_library_is_one_clear_line(makes, tmp_path, kept, monkeypatch):
     """It exits with 0, and what it has made is not kept."""
     another = torch._C.__file__  # a library that is none of ours
     made = {"nothing": "", "junk": 'echo junk > "$last"', "another library": f'cp {another} "$last"'}[makes]
     wrong = program(tmp_path, "c++", f'for word; do case "$word" in *.so) last=$word;; esac; done\n{made}\n')
     monkeypatch.setenv("CXX", wrong)
     with pytest.raises(ValueError, match="c\\+\\+ has made a library that does not work") as error:
-        NativeGPT(small_pair()[0], tmp_path / "kept")
-    assert "\n" not in str(error.value) and not list((tmp_path / "kept").iterdir())
+        NativeGPT(small_pair()[0])
+    assert "\n" not in str(error.value) and not list(kept.iterdir())
 
 
 @needs_compiler
-def test_what_interrupted_builds_have_left_is_swept(tmp_path, quick):
+def test_what_interrupted_builds_have_left_is_swept(kept, quick):
     """After an hour; the folder of a build that goes on stays."""
     for name, age in ((".building-old", 4000), (".building-new", 10)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "native.so").write_bytes(b"half")
-        os.utime(tmp_path / name, (time.time() - age,) * 2)
-    NativeGPT(small_pair()[0], tmp_path)
-    assert [path.name for path in tmp_path.glob(".building-*")] == [".building-new"]
+        (kept / name).mkdir(parents=True)
+        (kept / name / "native.so").write_bytes(b"half")
+        os.utime(kept / name, (time.time() - age,) * 2)
+    NativeGPT(small_pair()[0])
+    assert [path.name for path in kept.glob(".building-*")] == [".building-new"]
 
 
 @needs_compiler
-def test_builds_that_go_on_at_once_do_no_harm(tmp_path, quick):
+def test_builds_that_go_on_at_once_do_no_harm(kept, quick):
     """Two begin together in an empty folder: both compute, and one whole library is left."""
     model, _ = small_pair()
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(NativeGPT, [model] * 2, [tmp_path] * 2))
-    (left,) = tmp_path.iterdir()
+        list(pool.map(NativeGPT, [model] * 2))
+    (left,) = kept.iterdir()
     assert len(quick) == 2 and library.is_complete(left)
 
 
 @needs_compiler
-def test_a_library_that_computes_something_else_is_refused(tmp_path, monkeypatch):
+def test_a_library_that_computes_something_else_is_refused(tmp_path, kept, monkeypatch):
     """A norm without its root: the check at the end of loading finds it."""
     plant(monkeypatch, tmp_path, "1 / std::sqrt(", "1 / (")
     with pytest.raises(ValueError, match="does not compute what the model does"):
-        NativeGPT(small_pair()[0], tmp_path)
+        NativeGPT(small_pair()[0])
 
 
 @needs_compiler
-def test_a_build_that_fails_is_one_clear_line(tmp_path, monkeypatch):
+def test_a_build_that_fails_is_one_clear_line(tmp_path, kept, monkeypatch):
     """A source that does not compile, a folder that cannot be made; nothing is left."""
     wrong = plant(monkeypatch, tmp_path, "#pragma once", "int main( {")
     with pytest.raises(ValueError, match="could not be built .*; use --backend torch") as error:
-        NativeGPT(small_pair()[0], tmp_path / "kept")
-    assert "\n" not in str(error.value) and not list((tmp_path / "kept").iterdir())
+        NativeGPT(small_pair()[0])
+    assert "\n" not in str(error.value) and not list(kept.iterdir())
+    monkeypatch.setenv("MINISPEC_HOME", str(wrong))
     with pytest.raises(ValueError, match="could not be built .*; use --backend torch"):
-        NativeGPT(small_pair()[0], wrong / "kept")
+        NativeGPT(small_pair()[0])
 
 
 def test_without_a_compiler_there_is_one_clear_line(bare, minispec_home):
@@ -185,10 +193,10 @@ def test_compilers_are_looked_for_in_order(bare, monkeypatch):
 
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="the package ziglang is not installed")
 @torch.inference_mode()
-def test_the_package_ziglang_can_build_it(bare, monkeypatch):
+def test_the_package_ziglang_can_build_it(bare, kept, monkeypatch):
     """With no compiler on the path the library is built by the package, and computes the same."""
     monkeypatch.setattr(library, "find_spec", find_spec)
     model, _ = small_pair(torch.float64)
     text = block(model, 2, 9)
-    found = NativeGPT(model, bare / "kept")(text)
+    found = NativeGPT(model)(text)
     torch.testing.assert_close(found, model(text), rtol=0, atol=1e-11)

@@ -14,7 +14,7 @@ from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
 from minispec.show.plots.board import Cell, Line, in_order, tile, tiled, twin_of, worded
 from minispec.show.plots.style import Picture, sheet
-from minispec.show.signs import GUESS, STATES, TARGET, State
+from minispec.show.signs import GUESS, SIGNS, STATES
 from minispec.show.text import check_chain, count, needs_catch_up, shown
 
 Moment = Literal["before", "drafted", "verified", "rolled back", "caught up"]
@@ -29,10 +29,9 @@ TITLES: Mapping[Moment, str] = {
 OWNERS = {"text": "text", "target": "target's cache", "draft": "draft's cache"}
 TAIL = 3  # tokens before the pending one that are drawn; those further left share one column
 GONE = replace(STATES["rolled back"], word="rolled back: the token in it no longer counts")
-READ = State(STATES["prompt"].colour, word="from the cache")
-COMPUTED = State(TARGET.colour, word="computed in this step")
+READ, COMPUTED = SIGNS["recomputation"].values()
 Steps = Sequence[tuple[int, int]]  # per step: positions found in a cache, and positions computed after them
-LOOKS = STATES | {"rolled back": GONE, "empty": State("#FFFFFF", word="empty")}
+LOOKS = STATES | SIGNS["caches"] | {"rolled back": GONE}
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
 from minispec.show.plots.style import TEXT, sheet
-from minispec.show.signs import DRAFTER, GUESS, State
+from minispec.show.signs import GUESS, SIGNS, State
 
 # Curves in order are told apart by lightness (cividis) and line style, and each is named at its end.
 CURVES = (("#00224E", "-"), ("#434E6C", "--"), ("#7D7C78", "-."), ("#A59C74", ":"), ("#000000", "-"))
-GAIN = State(DRAFTER.colour, "", word="faster")
+GAIN, LOSS = SIGNS["gains"].values()
 Grid = Literal["both", "x", "y", ""]  # which lines a chart has behind it; empty: none
 Numbers = Sequence[float] | np.ndarray
-LOSS = State("#EEEEEE", "", hatch="..", word="slower than the target alone")
 
 
 def chart(width: float, height: float, x: str = "", y: str = "", grid: Grid = "both") -> tuple[Figure, Axes]:

@@ -13,7 +13,7 @@ from minispec.core.model import Tree
 from minispec.show.plots import charts
 from minispec.show.plots.board import MARGIN, Board, Cell, Line, tile, tiled, twin_of, widest, worded
 from minispec.show.plots.style import Picture, aligned, sheet
-from minispec.show.signs import STATES, State
+from minispec.show.signs import SIGNS, STATES
 from minispec.show.text import count, shown
 
 SMALL = 0.44  # of a tree: a tile
@@ -21,9 +21,7 @@ LINE = 0.56  # of a tree: a line
 GAP = 0.6  # between depths
 PENDING = STATES["pending"]
 DRAFTED = STATES["drafted"]
-CACHED = State(STATES["committed"].colour, "▪", word="sees a cached key")
-NEW = State(STATES["drafted"].colour, "●", word="sees a new key")
-HIDDEN = State("#FFFFFF", "", word="does not see it")
+CACHED, NEW, HIDDEN = SIGNS["masks"].values()
 
 
 def mask_rows(cached: int, k: int) -> list[list[bool]]:

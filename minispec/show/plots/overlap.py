@@ -18,7 +18,7 @@ from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots import charts
 from minispec.show.plots.board import widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
-from minispec.show.signs import DRAFTER, STATES, TARGET, State
+from minispec.show.signs import DRAFTER, SIGNS, STATES, TARGET
 from minispec.show.text import probability, quoted, shown
 
 TOP = 7  # tokens with a column of their own
@@ -26,7 +26,7 @@ LEAST_SIGN = 0.1  # a piece of a bar gets its sign if it is this high, of the hi
 LEAST = 0.005  # what both distributions give less than this has no column of its own
 KEPT, REJECTED = STATES["accepted"], STATES["rejected"]
 RESIDUAL = STATES["correction"]  # which is drawn from it
-DIAMOND = State("white", marker="D")  # at the number drawn
+DIAMOND = SIGNS["others"]["number"]
 
 
 def shares(p: Tensor, q: Tensor, top: int = TOP, always: int | None = None) -> tuple[list[int], Tensor]:

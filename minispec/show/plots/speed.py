@@ -16,13 +16,9 @@ from minispec.show.plots import charts
 from minispec.show.plots.board import worded
 from minispec.show.plots.charts import CURVES, GAIN, LOSS
 from minispec.show.plots.style import TEXT, Picture, sheet
-from minispec.show.signs import DRAFTER, GUESS, TARGET, State
+from minispec.show.signs import DRAFTER, GUESS, SIGNS, TARGET, State
 
-SIMPLE = State(CURVES[2][0], marker="s", word="theorem 3.8")
-REFINED = State(CURVES[0][0], marker="o", word="with measured times")
-ALONE = State("#DDDDDD", word="one by one")
-READING = State(TARGET.colour, word="reading the weights")
-COMPUTING = State("#FFFFFF", hatch="..", word="computing")
+ALONE, READING, COMPUTING, SIMPLE, REFINED = SIGNS["speed"].values()
 BEST = "◎"
 RING: dict[str, Any] = {"marker": "o", "ms": 20, "mfc": "none", "mew": 2.5, "linestyle": "none"}
 

@@ -14,16 +14,12 @@ from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
 from minispec.show.plots.board import Cell, Line, in_order, tiled, titled, twin_of, widest, worded
 from minispec.show.plots.style import Picture, sheet
-from minispec.show.signs import DRAFTER, STATES, State
+from minispec.show.signs import SIGNS, STATES, State
 from minispec.show.text import check_chain, needs_catch_up, shown, with_rejected
 
 WIDTH = 13.5  # of the axes, in inches; more where tokens would overlap
-WORKS = {
-    "verify": State("#595959", "", ink="white", word="a target forward"),
-    "draft": State(DRAFTER.colour, "", hatch="//", word="a step of the draft"),
-    "catch-up": State("#FFFFFF", "", hatch="//", word="the draft catches up"),
-}
-IDLE = State("#FFFFFF", "", hatch="///", word="a slot that does nothing")
+WORKS = SIGNS["works"]
+IDLE = SIGNS["others"]["idle"]
 Slots = Sequence[Sequence[int | None]]
 
 

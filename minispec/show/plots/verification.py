@@ -10,11 +10,11 @@ from minispec.io.trace import Trace
 from minispec.show.plots import charts
 from minispec.show.plots.board import GREY, Cell, Line, in_order, tile, tiled, twin_of, widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
-from minispec.show.signs import STATES, State
+from minispec.show.signs import SIGNS, STATES, State
 from minispec.show.text import check_chain, count, probability, quoted, shown, verdicts
 
 MAX_POSITIONS = 28  # positions along a text in one figure
-LOOKS = STATES | {"cut": State(STATES["untested"].colour, "/", word="after the end")}
+LOOKS = STATES | SIGNS["verdicts"]
 OUTCOMES = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
 
 

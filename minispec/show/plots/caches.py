@@ -12,21 +12,15 @@ from typing import Literal, get_args
 
 from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import Cell, Line, in_order, tile, tiled, twin_of, worded
+from minispec.show.plots.board import WORDS, Cell, Line, in_order, tile, tiled, twin_of, worded
 from minispec.show.plots.style import Picture, sheet
 from minispec.show.signs import GUESS, SIGNS, STATES
 from minispec.show.text import check_chain, count, needs_catch_up, shown
 
 Moment = Literal["before", "drafted", "verified", "rolled back", "caught up"]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
-TITLES: Mapping[Moment, str] = {
-    "before": "Before the round",
-    "drafted": "After drafting",
-    "verified": "After the target's one forward",
-    "rolled back": "After rollback",
-    "caught up": "After the draft has caught up",
-}
-OWNERS = {"text": "text", "target": "target's cache", "draft": "draft's cache"}
+TITLES: Mapping[Moment, str] = WORDS["caches"]["moments"]
+OWNERS = WORDS["caches"]["owners"]
 TAIL = 3  # tokens before the pending one that are drawn; those further left share one column
 GONE = replace(STATES["rolled back"], word="rolled back: the token in it no longer counts")
 READ, COMPUTED = SIGNS["recomputation"].values()

@@ -1,21 +1,16 @@
 """The figure of a training: watched live, over the one that was recorded, or one of them alone."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from minispec.show.plots import charts
 from minispec.show.plots.board import worded
 from minispec.show.plots.style import Picture
-from minispec.show.signs import DRAFTER, GUESS, TARGET
+from minispec.show.signs import GUESS, SIGNS
 from minispec.train.training import Progress
 
-LOOKS = {
-    "target": replace(TARGET, word="target"),
-    "draft-plain": replace(DRAFTER, word="draft"),
-    "draft": replace(DRAFTER, marker="^", word="draft, distilled"),
-}
+LOOKS = SIGNS["losses"]
 TOP = 2.0  # nats: of a loss above it nothing can be seen but that it is high
 Curve = list[tuple[int, float]]
 

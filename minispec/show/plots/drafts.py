@@ -117,5 +117,14 @@ def draft_growth(matches_found: Sequence[Found], k: int) -> Picture:
     charts.keys(axes, columns=3)
     rows = [["text ends in", "match", "drafted", f"{RIGHT.glyph} right", f"{WRONG.glyph} wrong"]]
     rows += [list(map(str, row)) for row in zip(names, matches, drafted, right, rejected, strict=True)]
-    values = {"words": len(matches_found), "match": max(matches), "draft": max(drafted), "k": k}
-    return worded("draft-growth", figure, aligned(rows), kept=sum(right), drafted=sum(drafted), **values)
+    return worded(
+        "draft-growth",
+        figure,
+        aligned(rows),
+        words=len(words),
+        match=max(matches),
+        draft=max(drafted),
+        k=k,
+        kept=sum(right),
+        drafted=sum(drafted),
+    )

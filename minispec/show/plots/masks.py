@@ -52,11 +52,18 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
             for key in keys
         ]
         lines.append(Line(name, cells, output))
-    drafted = count(k, "drafted token")
     gives = "1 distribution" if k == 0 else f"{k + 1} distributions, one per row"
     figure = tiled(lines, heads=heads, key=[CACHED, NEW, HIDDEN] if cached else [NEW, HIDDEN])
-    values = {"rows": k + 1, "keys": cached + k + 1, "cached": cached, "drafted": drafted, "gives": gives}
-    return worded("mask", figure, twin_of(lines, heads), **values)
+    return worded(
+        "mask",
+        figure,
+        twin_of(lines, heads),
+        rows=len(lines),
+        keys=cached + k + 1,
+        cached=cached,
+        drafted=count(k, "drafted token"),
+        gives=gives,
+    )
 
 
 def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> Picture:
@@ -89,8 +96,15 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
         signs = "".join(look.glyph or "-" for look in row)
         twin.append([signs, str(positions[i]), f"{'  ' * (positions[i] - first)}{state.glyph} {name}"])
     figure = page.end(places[-1][1] - 0.1, [PENDING, DRAFTED, NEW, HIDDEN])
-    values = {"drafted": len(parents), "tokens": len(names), "first": first, "last": positions[-1]}
-    return worded("tree-mask", figure, aligned(twin), **values)
+    return worded(
+        "tree-mask",
+        figure,
+        aligned(twin),
+        drafted=len(parents),
+        tokens=len(names),
+        first=first,
+        last=positions[-1],
+    )
 
 
 def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:

@@ -103,8 +103,9 @@ def overlap(
     if case == "drawn" and q[drawn] <= p[drawn]:
         case = "drawn-kept"
     word = quoted(words[int((q - p).argmax()) if drawn is None else drawn])
-    values = {"columns": len(labels), "rate": rate, "tv": 1 - rate, "test": test, "word": word}
-    return worded("overlap", figure, twin, case, **values)
+    return worded(
+        "overlap", figure, twin, case, columns=len(labels), rate=rate, tv=1 - rate, test=test, word=word
+    )
 
 
 def _overlap(axes: Axes, labels: Sequence[str], columns: np.ndarray) -> list[Any]:

@@ -39,6 +39,7 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         lines[point.model].append(point)
     if not lines or any(line[0].width != 1 for line in lines.values()):
         raise ValueError("each model must be measured for one token too: all times are compared with that")
+    nearest = {model: min(line, key=lambda point: abs(point.width - at)) for model, line in lines.items()}
     figure = sheet(13, 3.8 * len(lines) + 1.2)
     panels = figure.subplots(len(lines), 2, sharey="row", squeeze=False, width_ratios=[1.5, 2])
     twin: list[str] = []
@@ -46,7 +47,7 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         panels, lines.values(), cycle((TARGET, DRAFTER)), strict=False
     ):
         single = line[0]
-        near = _nearest(line, at)
+        near = nearest[single.model]
         n = near.width
         serial = replace(single, seconds=n * single.seconds, low=n * single.low, high=n * single.high)
         names = [f"{n} forwards\nover 1", f"1 forward\nover {n}"]
@@ -73,7 +74,7 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
             for p in line
         ]
     first = lines[points[0].model]
-    near = _nearest(first, at)
+    near = nearest[points[0].model]
     ratio = near.seconds / first[0].seconds
     return worded(
         "latency",
@@ -85,10 +86,6 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         models=", ".join(lines),
         widths=", ".join(str(p.width) for p in first),
     )
-
-
-def _nearest(line: Sequence[Latency], at: int) -> Latency:
-    return min(line, key=lambda point: abs(point.width - at))
 
 
 def _forwards(axes: Axes, points: Sequence[Latency], looks: Sequence[State], texts: Sequence[str]) -> None:
@@ -232,8 +229,7 @@ def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
         for p, simple in zip(points, theorem, strict=True)
     ]
     case = "a-loss" if best.gain < 1 else ""
-    values = {"best": best, "promised": promised, "assumed": assumed}
-    return worded("gain-by-k", figure, twin, case, **values)
+    return worded("gain-by-k", figure, twin, case, best=best, promised=promised, assumed=assumed)
 
 
 def _gains(axes: Axes, x: Sequence[float], points: Sequence[SpeedPoint], label: str, **look: Any) -> None:

@@ -15,7 +15,7 @@ from minispec.show.plots import charts
 from minispec.show.plots.board import Cell, Line, in_order, tiled, titled, twin_of, widest, worded
 from minispec.show.plots.style import Picture, sheet
 from minispec.show.signs import SIGNS, STATES, State
-from minispec.show.text import check_chain, needs_catch_up, shown, with_rejected
+from minispec.show.text import check_chain, count, needs_catch_up, shown, with_rejected
 
 WIDTH = 13.5  # of the axes, in inches; more where tokens would overlap
 WORKS = SIGNS["works"]
@@ -105,17 +105,13 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
         "timeline",
         _draw(alone, names, fast, words),
         twin,
-        forwards=_forwards(forwards),
+        forwards=count(len(forwards), "forward"),
         slow=edges[-1],
         fast=fast[-1].end,
         gain=edges[-1] / fast[-1].end,
         count=len(names),
         calls=len(forwards),
     )
-
-
-def _forwards(spans: Sequence[Span]) -> str:
-    return f"{len(spans)} {'forward' if len(spans) == 1 else 'forwards'}"
 
 
 def _signed(span: Span, words: Sequence[str]) -> list[str]:
@@ -135,13 +131,15 @@ def _draw(alone: Sequence[Span], names: Sequence[str], fast: Sequence[Span], wor
     most = max(len(span.judged) for span in forwards)
     figure = sheet(scale * total + 1.8, 0.42 * most + 5.6 + upright * widest(names))
     upper, lower = figure.subplots(2, 1, height_ratios=[1, most + 2])
-    _lanes(upper, {"target": alone}, f"Target alone: {len(names)} tokens, {_forwards(alone)}", total)
+    _lanes(
+        upper, {"target": alone}, f"Target alone: {len(names)} tokens, {count(len(alone), 'forward')}", total
+    )
     upper.set_xticks(
         [(span.start + span.end) / 2 for span in alone], names, rotation=90 * upright, parse_math=False
     )
     upper.tick_params(length=0)
     draft = [span for span in fast if not span.judged]
-    title = f"Speculative: the same tokens, {_forwards(forwards)}"
+    title = f"Speculative: the same tokens, {count(len(forwards), 'forward')}"
     _lanes(lower, {"draft": draft, "target": forwards}, title, total, lines=most)
     lower.set_xlabel("time, in target forwards")
     for span in forwards:

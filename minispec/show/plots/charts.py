@@ -137,14 +137,10 @@ def note(
     axes.annotate(text, point, offset, textcoords="offset points", fontsize=TEXT, **style)
 
 
-def spread(positions: Sequence[float], gap: float) -> list[float]:
-    """Moves labels up until each is at least `gap` above the next lower one."""
-    moved = list(positions)
-    least = -float("inf")
-    for i in sorted(range(len(moved)), key=moved.__getitem__):
-        moved[i] = max(moved[i], least)
-        least = moved[i] + gap
-    return moved
+def spread(positions: Sequence[float], gap: float) -> np.ndarray:
+    """Moves labels, the lowest first, up until each is at least `gap` above the one before."""
+    gaps = gap * np.arange(len(positions))
+    return np.maximum.accumulate(positions - gaps) + gaps
 
 
 def guess_at(axes: Axes, x: float, y: float, label: str = GUESS.word) -> None:

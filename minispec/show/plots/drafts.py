@@ -24,11 +24,10 @@ def candidates(q: Tensor, drawn: int, top: int = TOP) -> dict[int, float]:
 
     There are `top` of them at most; tokens of probability 0 are left out unless drawn.
     """
-    values = q.double().tolist()
-    order = sorted(range(len(values)), key=lambda token: (-values[token], token))[:top]
+    order = q.sort(descending=True, stable=True).indices[:top].tolist()
     if drawn not in order:
         order[-1] = drawn
-    return {token: values[token] for token in order if values[token] > 0 or token == drawn}
+    return {token: float(q[token]) for token in order if q[token] > 0 or token == drawn}
 
 
 def draft_bars(r: Round, words: Sequence[str]) -> Picture:

@@ -124,5 +124,7 @@ def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
         axes.spines["left"].set_visible(False)
         deepest.append(depths[-1])
     twin = [f"{name}: parents {' '.join(map(str, parents))}" for name, parents in shapes.items()]
-    names, depth_texts = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in deepest)
-    return worded("tree-shapes", figure, twin, names=names, deepest=depth_texts, drafted=len(parents))
+    depths_text = ", or ".join(f"{depth} deep" for depth in deepest)
+    return worded(
+        "tree-shapes", figure, twin, names=" and ".join(shapes), deepest=depths_text, drafted=len(parents)
+    )

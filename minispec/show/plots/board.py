@@ -71,8 +71,7 @@ class Board:
 
     def write(self, x: float, y: float, text: str, **style: Any) -> None:
         """Writes a line at a point, by default from there to the right, and centred in height."""
-        look: dict[str, Any] = {"fontsize": TEXT, "va": "center", "parse_math": False}
-        self.axes.text(x, y, text, **look | style)
+        self.axes.text(x, y, text, fontsize=TEXT, parse_math=False, **{"va": "center"} | style)
 
     def tile(
         self,

@@ -106,7 +106,7 @@ def cache_grid(
     if moments is None:
         moments = [m for m in MOMENTS if m != "caught up" or needs_catch_up(r)]
     scenes = {moment: cache_slots(trace, index, moment) for moment in moments}
-    first = max(0, r.target_cache.before[0] - TAIL)
+    first = r.target_cache.before[0] - TAIL
     first = first if first > 1 else 0
     end = 1 + max(s.position for slots in scenes.values() for s in slots if s.token is not None)
     lines = []

@@ -98,14 +98,14 @@ def envelope(p: Sequence[float], samples: int, false_alarm: float = FALSE_ALARM)
 
 def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> str:
     """Says what the draws show: `right`, one token always, or which one comes too often or too rarely."""
-    shares = [count / sum(counts) for count in counts]
-    bounds = envelope(p, sum(counts))
-    if all(low <= share <= high for share, (low, high) in zip(shares, bounds, strict=True)):
+    shares = np.divide(counts, sum(counts))
+    lows, highs = np.transpose(envelope(p, sum(counts)))
+    if ((lows <= shares) & (shares <= highs)).all():
         return "right"
     if max(counts) == sum(counts):
         return f"always {names[counts.index(max(counts))]}"
-    differences = [share - x for share, x in zip(shares, p, strict=True)]
-    worst = max(range(len(differences)), key=lambda i: (abs(differences[i]), differences[i]))
+    differences = shares - p
+    worst = max(range(len(p)), key=lambda i: (abs(differences[i]), differences[i]))
     return f"{names[worst]} too {'often' if differences[worst] > 0 else 'rarely'}"
 
 

@@ -20,11 +20,11 @@ def loss_lines(history: Sequence[Progress]) -> dict[str, Curve]:
 
     Distilling goes on where the plain draft ended, so its steps are counted on.
     """
-    measured = [(p.model, p.step, p.steps, p.validation) for p in history if p.validation is not None]
-    before = max((steps for model, _, steps, _ in measured if model == "draft-plain"), default=0)
+    before = max((p.steps for p in history if p.model == "draft-plain"), default=0)
     lines: dict[str, Curve] = {name: [] for name in LOOKS}
-    for model, step, _, loss in measured:
-        lines[model].append((step + before * (model == "draft"), loss))
+    for p in history:
+        if p.validation is not None:
+            lines[p.model].append((p.step + before * (p.model == "draft"), p.validation))
     return {name: line for name, line in lines.items() if line}
 
 

@@ -44,7 +44,7 @@ def shares(p: Tensor, q: Tensor, top: int = TOP, always: int | None = None) -> t
         chosen = [token for token in chosen if larger[token] >= LEAST or token == always]
         if always is not None and always not in chosen:
             chosen[-1] = always
-    short = residual(p, q) if bool((p != q).any()) else torch.zeros_like(p)
+    short = torch.zeros_like(p) if torch.equal(p, q) else residual(p, q)
     four = torch.stack([p, q, torch.minimum(p, q), short])  # [4, V]
     other_tokens = [token for token in range(len(p)) if token not in chosen]
     remaining = four[:, other_tokens].sum(1, keepdim=True) if other_tokens else four[:, :0]

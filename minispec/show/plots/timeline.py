@@ -177,7 +177,7 @@ def row_slots(runs: Mapping[str, Slots]) -> Picture:
     """
     if not runs or not all(slots and slots[0] for slots in runs.values()):
         raise ValueError("give at least one run, and at least one round with one row for each")
-    most = max((prompt_id or 0 for prompt_id in chain(*chain(*runs.values()))), default=0)
+    most = max(prompt_id or 0 for prompt_id in chain(*chain(*runs.values())))
     shades = colormaps["cividis"].resampled(2 * most + 2)  # its light half, under black text
     shares = []
     counts = []

@@ -125,11 +125,9 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
         f"{(RIGHT if rule in right_rules else WRONG).glyph} {word}" for rule, word in verdict_by_rule.items()
     ]
     panels_per_line = min(4, len(counts))
-    size = (
-        max(12, panels_per_line * (widest([*counts, *verdicts], 3.3) + 0.4)),
-        4.6 * -(-len(counts) // panels_per_line) + 1.4,
-    )
-    figure, panels = charts.panels(len(counts), panels_per_line, *size, sharey=True)
+    wide = max(12, panels_per_line * (widest([*counts, *verdicts], 3.3) + 0.4))
+    high = 4.6 * -(-len(counts) // panels_per_line) + 1.4
+    figure, panels = charts.panels(len(counts), panels_per_line, wide, high, sharey=True)
     rows = [["in twelfths", *names], [TARGET.word, *(f"{WHOLE * x:.2f}" for x in p)]]
     for axes, word, (rule, token_counts) in zip(panels, verdicts, counts.items(), strict=True):
         shares, bounds = _panel(axes, f"{rule}\n{word}", token_counts, p, names)

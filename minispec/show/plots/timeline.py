@@ -95,8 +95,7 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     forwards = [span for span in fast if span.judged]
     judged = [token for span in forwards for token in span.judged]
     names = [shown(words[token]) for token, state in judged if state not in ("rejected", "untested")]
-    edges = [i * times.target for i in range(len(names) + 1)]
-    alone = [Span("verify", start, end) for start, end in pairwise(edges)]
+    alone = [Span("verify", i * times.target, (i + 1) * times.target) for i in range(len(names))]
     twin = ["target alone, when each token is known:"]
     twin += [f"{span.end:6.2f}  {name}" for span, name in zip(alone, names, strict=True)]
     twin.append("speculative, when its tokens are known:")
@@ -106,9 +105,9 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
         _draw(alone, names, fast, words),
         twin,
         forwards=count(len(forwards), "forward"),
-        slow=edges[-1],
+        slow=alone[-1].end,
         fast=fast[-1].end,
-        gain=edges[-1] / fast[-1].end,
+        gain=alone[-1].end / fast[-1].end,
         count=len(names),
         calls=len(forwards),
     )

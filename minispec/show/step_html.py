@@ -116,7 +116,7 @@ def _round(step: Step, sampled: bool) -> str:
     current_column = None if step.here is None else step.here + 2
     marks = [' class="ms-here"' if i == current_column else "" for i in range(len(step.positions) + 2)]
     heads = ["before", "pending", *(str(i + 1) for i in range(len(step.positions)))]
-    titles = "".join(f'<th scope="col"{mark}>{head}</th>' for mark, head in zip(marks, heads, strict=True))
+    titles = "".join(f'<th scope="col"{marks[i]}>{head}</th>' for i, head in enumerate(heads))
     pending = replace(step.text[step.before], state="pending")
     known_cells = [_known(p, sampled) for p in step.positions]
     rows = {name: ["", "", *(cells[name] for cells in known_cells)] for name in known_cells[0]}
@@ -131,7 +131,7 @@ def _round(step: Step, sampled: bool) -> str:
             rows[name] = chips + [""] * (len(marks) - len(chips))
     body = "".join(
         f'<tr style="{PAPER}" data-row="{name}"><th scope="row">{name}</th>'
-        + "".join(f"<td{mark}>{cell}</td>" for mark, cell in zip(marks, cells, strict=True))
+        + "".join(f"<td{marks[i]}>{cell}</td>" for i, cell in enumerate(cells))
         + "</tr>"
         for name, cells in rows.items()
     )

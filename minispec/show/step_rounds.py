@@ -227,10 +227,12 @@ class RoundSteps:
 
     def _rollback(self) -> Step:
         read = [replace(t, state="rolled back", pending=False) for t in (*self._block, *self._guesses)]
-        cut: dict[str, tuple[Token, ...]] = {"target": (), "draft": ()}
-        for name, lengths in (("target", self._r.target_cache), ("draft", self._r.draft_cache)):
-            if lengths:
-                cut[name] = tuple(read[self._held(lengths, "rollback") : self._held(lengths, "verify")])
+        cut = {
+            name: tuple(read[self._held(lengths, "rollback") : self._held(lengths, "verify")])
+            if lengths
+            else ()
+            for name, lengths in (("target", self._r.target_cache), ("draft", self._r.draft_cache))
+        }
         parts = [f"the {name}'s cache forgets {count(len(cut[name]), 'token')}" for name in cut if cut[name]]
         tail = f"{self._end}."
         if self._new[-1].pending:

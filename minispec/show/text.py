@@ -180,11 +180,9 @@ def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Ta
     """Lays out pairs of target-only and speculative runs, each decoded from the same prompt."""
     # No vertical lines, so that it fits a terminal of 80 columns; in a narrower one cells take two lines.
     table = Table(title=Text(printable(title)), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("", overflow="fold")
-    table.add_column("backend", overflow="fold")
-    for column in ("K", "target\ncalls", "tokens\na call", "accepted", "tokens\n/s", "speed-up"):
-        table.add_column(column, justify="right", overflow="fold")
-    table.add_column("same\ntext", overflow="fold")
+    numbers = ("K", "target\ncalls", "tokens\na call", "accepted", "tokens\n/s", "speed-up")
+    for column in ("", "backend", *numbers, "same\ntext"):
+        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     for alone, fast in outcomes:
         table.add_row(*cells(alone, alone))
         table.add_row(*cells(fast, alone), end_section=True)

@@ -71,8 +71,7 @@ class Board:
 
     def write(self, x: float, y: float, text: str, **style: Any) -> None:
         """Writes a line at a point, by default from there to the right, and centred in height."""
-        look: dict[str, Any] = {"fontsize": TEXT, "va": "center", "parse_math": False}
-        self.axes.text(x, y, text, **look | style)
+        self.axes.text(x, y, text, fontsize=TEXT, parse_math=False, **{"va": "center"} | style)
 
     def tile(
         self,
@@ -86,9 +85,11 @@ class Board:
 
         The lower left corner and the size are in inches; `style` is for the rectangle, such as `linewidth`.
         """
-        self.axes.add_artist(Rectangle(corner, *size, **area(state) | style))
+        rectangle = Rectangle(corner, *size, **area(state) | style)
+        self.axes.add_artist(rectangle)
         if text:
-            write_on(self.axes, corner[0] + size[0] / 2, corner[1] + size[1] / 2, text, state)
+            x, y = rectangle.get_center()
+            write_on(self.axes, x, y, text, state)
 
     def end(self, y: float, key: Sequence[State] = ()) -> Figure:
         """Returns the page, cut off below a height and a key under it: a tile and a word for each state."""

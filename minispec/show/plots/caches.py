@@ -12,27 +12,20 @@ from typing import Literal, get_args
 
 from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import Cell, Line, in_order, tile, tiled, twin_of, worded
+from minispec.show.plots.board import WORDS, Cell, Line, in_order, tile, tiled, twin_of, worded
 from minispec.show.plots.style import Picture, sheet
-from minispec.show.signs import GUESS, STATES, TARGET, State
+from minispec.show.signs import GUESS, SIGNS, STATES
 from minispec.show.text import check_chain, count, needs_catch_up, shown
 
 Moment = Literal["before", "drafted", "verified", "rolled back", "caught up"]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
-TITLES: Mapping[Moment, str] = {
-    "before": "Before the round",
-    "drafted": "After drafting",
-    "verified": "After the target's one forward",
-    "rolled back": "After rollback",
-    "caught up": "After the draft has caught up",
-}
-OWNERS = {"text": "text", "target": "target's cache", "draft": "draft's cache"}
+TITLES: Mapping[Moment, str] = WORDS["caches"]["moments"]
+OWNERS = WORDS["caches"]["owners"]
 TAIL = 3  # tokens before the pending one that are drawn; those further left share one column
 GONE = replace(STATES["rolled back"], word="rolled back: the token in it no longer counts")
-READ = State(STATES["prompt"].colour, word="from the cache")
-COMPUTED = State(TARGET.colour, word="computed in this step")
+READ, COMPUTED = SIGNS["recomputation"].values()
 Steps = Sequence[tuple[int, int]]  # per step: positions found in a cache, and positions computed after them
-LOOKS = STATES | {"rolled back": GONE, "empty": State("#FFFFFF", word="empty")}
+LOOKS = STATES | SIGNS["caches"] | {"rolled back": GONE}
 
 
 @dataclass(frozen=True)
@@ -113,7 +106,7 @@ def cache_grid(
     if moments is None:
         moments = [m for m in MOMENTS if m != "caught up" or needs_catch_up(r)]
     scenes = {moment: cache_slots(trace, index, moment) for moment in moments}
-    first = max(0, r.target_cache.before[0] - TAIL)
+    first = r.target_cache.before[0] - TAIL
     first = first if first > 1 else 0
     end = 1 + max(s.position for slots in scenes.values() for s in slots if s.token is not None)
     lines = []

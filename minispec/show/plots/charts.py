@@ -11,14 +11,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
 from minispec.show.plots.style import TEXT, sheet
-from minispec.show.signs import DRAFTER, GUESS, State
+from minispec.show.signs import GUESS, SIGNS, State
 
 # Curves in order are told apart by lightness (cividis) and line style, and each is named at its end.
 CURVES = (("#00224E", "-"), ("#434E6C", "--"), ("#7D7C78", "-."), ("#A59C74", ":"), ("#000000", "-"))
-GAIN = State(DRAFTER.colour, "", word="faster")
+GAIN, LOSS = SIGNS["gains"].values()
 Grid = Literal["both", "x", "y", ""]  # which lines a chart has behind it; empty: none
 Numbers = Sequence[float] | np.ndarray
-LOSS = State("#EEEEEE", "", hatch="..", word="slower than the target alone")
 
 
 def chart(width: float, height: float, x: str = "", y: str = "", grid: Grid = "both") -> tuple[Figure, Axes]:
@@ -138,14 +137,10 @@ def note(
     axes.annotate(text, point, offset, textcoords="offset points", fontsize=TEXT, **style)
 
 
-def spread(positions: Sequence[float], gap: float) -> list[float]:
-    """Moves labels up until each is at least `gap` above the next lower one."""
-    moved = list(positions)
-    least = -float("inf")
-    for i in sorted(range(len(moved)), key=moved.__getitem__):
-        moved[i] = max(moved[i], least)
-        least = moved[i] + gap
-    return moved
+def spread(positions: Sequence[float], gap: float) -> np.ndarray:
+    """Moves labels, the lowest first, up until each is at least `gap` above the one before."""
+    gaps = gap * np.arange(len(positions))
+    return np.maximum.accumulate(positions - gaps) + gaps
 
 
 def guess_at(axes: Axes, x: float, y: float, label: str = GUESS.word) -> None:

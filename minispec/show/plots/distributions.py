@@ -98,14 +98,14 @@ def envelope(p: Sequence[float], samples: int, false_alarm: float = FALSE_ALARM)
 
 def verdict(counts: Sequence[int], p: Sequence[float], names: Sequence[str]) -> str:
     """Says what the draws show: `right`, one token always, or which one comes too often or too rarely."""
-    shares = [count / sum(counts) for count in counts]
-    bounds = envelope(p, sum(counts))
-    if all(low <= share <= high for share, (low, high) in zip(shares, bounds, strict=True)):
+    shares = np.divide(counts, sum(counts))
+    lows, highs = np.transpose(envelope(p, sum(counts)))
+    if ((lows <= shares) & (shares <= highs)).all():
         return "right"
     if max(counts) == sum(counts):
         return f"always {names[counts.index(max(counts))]}"
-    differences = [share - x for share, x in zip(shares, p, strict=True)]
-    worst = max(range(len(differences)), key=lambda i: (abs(differences[i]), differences[i]))
+    differences = shares - p
+    worst = max(range(len(p)), key=lambda i: (abs(differences[i]), differences[i]))
     return f"{names[worst]} too {'often' if differences[worst] > 0 else 'rarely'}"
 
 
@@ -117,9 +117,7 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
     Raises:
         ValueError: if there is no rule, or one has no draw or counts of other tokens than p has.
     """
-    if not counts or any(
-        len(token_counts) != len(p) or sum(token_counts) < 1 for token_counts in counts.values()
-    ):
+    if not counts or any(len(each) != len(p) or sum(each) < 1 for each in counts.values()):
         raise ValueError(f"give at least one rule, and for each {len(p)} counts with one draw at least")
     verdict_by_rule = {rule: verdict(token_counts, p, names) for rule, token_counts in counts.items()}
     right_rules = [rule for rule, word in verdict_by_rule.items() if word == "right"]
@@ -127,17 +125,12 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
         f"{(RIGHT if rule in right_rules else WRONG).glyph} {word}" for rule, word in verdict_by_rule.items()
     ]
     panels_per_line = min(4, len(counts))
-    size = (
-        max(12, panels_per_line * (widest([*counts, *verdicts], 3.3) + 0.4)),
-        4.6 * -(-len(counts) // panels_per_line) + 1.4,
-    )
-    figure, panels = charts.panels(len(counts), panels_per_line, *size, sharey=True)
+    wide = max(12, panels_per_line * (widest([*counts, *verdicts], 3.3) + 0.4))
+    high = 4.6 * -(-len(counts) // panels_per_line) + 1.4
+    figure, panels = charts.panels(len(counts), panels_per_line, wide, high, sharey=True)
     rows = [["in twelfths", *names], [TARGET.word, *(f"{WHOLE * x:.2f}" for x in p)]]
     for axes, word, (rule, token_counts) in zip(panels, verdicts, counts.items(), strict=True):
-        shares = [WHOLE * count / sum(token_counts) for count in token_counts]
-        bounds = [(WHOLE * low, WHOLE * high) for low, high in envelope(p, sum(token_counts))]
-        _panel(axes, f"{rule}\n{word}", shares, bounds, [WHOLE * x for x in p])
-        charts.columns(axes, [f"{name}\n{x:.1f}" for name, x in zip(names, shares, strict=True)])
+        shares, bounds = _panel(axes, f"{rule}\n{word}", token_counts, p, names)
         rows.append([rule, *(f"{share:.2f}" for share in shares), word])
         rows.append(["  right code", *(f"{low:.2f} to {high:.2f}" for low, high in bounds)])
     panels[0].set_ylabel("twelfths", fontsize=TEXT)
@@ -151,23 +144,23 @@ def sampled_shares(counts: Mapping[str, Sequence[int]], p: Sequence[float], name
         odds=1 / FALSE_ALARM,
         right=" and ".join(right_rules) or "none",
         words=", ".join(f"{rule} {word}" for rule, word in verdict_by_rule.items()),
-        draws=max(sum(token_counts) for token_counts in counts.values()),
+        draws=max(map(sum, counts.values())),
     )
 
 
 def _panel(
-    axes: Axes,
-    title: str,
-    shares: Sequence[float],
-    bounds: Sequence[tuple[float, float]],
-    levels: Sequence[float],
-) -> None:
-    """Draws the shares [V] of one rule over the envelope of p [V], both in twelfths."""
+    axes: Axes, title: str, counts: Sequence[int], p: Sequence[float], names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws the shares [V] of one rule over the envelope of p [V, 2], and returns both, in twelfths."""
+    shares = WHOLE * np.array(counts) / sum(counts)
+    bounds = WHOLE * np.array(envelope(p, sum(counts)))
     charts.prepare(axes, grid="y", title=title)
-    lows, highs = np.array(bounds).T
+    lows, highs = bounds.T
     label = "where right code stays"
-    axes.bar(range(len(levels)), highs - lows, 2 * BEYOND, lows, color="#CCCCCC", label=label)
-    charts.levels(axes, levels, BEYOND, color=TARGET.colour, linewidth=3, label=TARGET.word)
+    axes.bar(range(len(p)), highs - lows, 2 * BEYOND, lows, color="#CCCCCC", label=label)
+    charts.levels(axes, WHOLE * np.array(p), BEYOND, color=TARGET.colour, linewidth=3, label=TARGET.word)
     axes.plot(shares, "ko", markersize=11, label="share of the draws")
+    charts.columns(axes, [f"{name}\n{x:.1f}" for name, x in zip(names, shares, strict=True)])
     axes.set_ylim(-0.06 * WHOLE, 1.06 * WHOLE)  # room for a point at either end
     axes.set_yticks(range(0, WHOLE + 1, 2))
+    return shares, bounds

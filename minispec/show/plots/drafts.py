@@ -24,11 +24,10 @@ def candidates(q: Tensor, drawn: int, top: int = TOP) -> dict[int, float]:
 
     There are `top` of them at most; tokens of probability 0 are left out unless drawn.
     """
-    values = q.double().tolist()
-    order = sorted(range(len(values)), key=lambda token: (-values[token], token))[:top]
+    order = q.sort(descending=True, stable=True).indices[:top].tolist()
     if drawn not in order:
         order[-1] = drawn
-    return {token: values[token] for token in order if values[token] > 0 or token == drawn}
+    return {token: float(q[token]) for token in order if q[token] > 0 or token == drawn}
 
 
 def draft_bars(r: Round, words: Sequence[str]) -> Picture:
@@ -117,5 +116,14 @@ def draft_growth(matches_found: Sequence[Found], k: int) -> Picture:
     charts.keys(axes, columns=3)
     rows = [["text ends in", "match", "drafted", f"{RIGHT.glyph} right", f"{WRONG.glyph} wrong"]]
     rows += [list(map(str, row)) for row in zip(names, matches, drafted, right, rejected, strict=True)]
-    values = {"words": len(matches_found), "match": max(matches), "draft": max(drafted), "k": k}
-    return worded("draft-growth", figure, aligned(rows), kept=sum(right), drafted=sum(drafted), **values)
+    return worded(
+        "draft-growth",
+        figure,
+        aligned(rows),
+        words=len(words),
+        match=max(matches),
+        draft=max(drafted),
+        k=k,
+        kept=sum(right),
+        drafted=sum(drafted),
+    )

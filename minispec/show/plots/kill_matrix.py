@@ -5,14 +5,10 @@ from collections.abc import Sequence
 from minispec.evidence.bench.measurements import KillRow
 from minispec.show.plots.board import Cell, Line, tile, tiled, twin_of, worded
 from minispec.show.plots.style import Picture
-from minispec.show.signs import State
+from minispec.show.signs import SIGNS
 
-MARKS = {  # signs of its own: a bug that is found is no accepted token
-    "x": State("#C9C9C9", "■", word="found"),
-    "!": State("#E8D5E0", "!", word="found, by a crash"),
-    ".": State("#FFFFFF", "□", "#767676", word="missed"),
-}
-PEER = State("#FFFFFF", "*", word="how other projects test")
+MARKS = SIGNS["kills"]
+PEER = SIGNS["others"]["peer"]
 
 
 def panels(rows: Sequence[KillRow]) -> list[list[Line]]:

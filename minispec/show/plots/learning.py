@@ -1,21 +1,16 @@
 """The figure of a training: watched live, over the one that was recorded, or one of them alone."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from minispec.show.plots import charts
 from minispec.show.plots.board import worded
 from minispec.show.plots.style import Picture
-from minispec.show.signs import DRAFTER, GUESS, TARGET
+from minispec.show.signs import GUESS, SIGNS
 from minispec.train.training import Progress
 
-LOOKS = {
-    "target": replace(TARGET, word="target"),
-    "draft-plain": replace(DRAFTER, word="draft"),
-    "draft": replace(DRAFTER, marker="^", word="draft, distilled"),
-}
+LOOKS = SIGNS["losses"]
 TOP = 2.0  # nats: of a loss above it nothing can be seen but that it is high
 Curve = list[tuple[int, float]]
 
@@ -25,11 +20,11 @@ def loss_lines(history: Sequence[Progress]) -> dict[str, Curve]:
 
     Distilling goes on where the plain draft ended, so its steps are counted on.
     """
-    measured = [(p.model, p.step, p.steps, p.validation) for p in history if p.validation is not None]
-    before = max((steps for model, _, steps, _ in measured if model == "draft-plain"), default=0)
+    before = max((p.steps for p in history if p.model == "draft-plain"), default=0)
     lines: dict[str, Curve] = {name: [] for name in LOOKS}
-    for model, step, _, loss in measured:
-        lines[model].append((step + before * (model == "draft"), loss))
+    for p in history:
+        if p.validation is not None:
+            lines[p.model].append((p.step + before * (p.model == "draft"), p.validation))
     return {name: line for name, line in lines.items() if line}
 
 

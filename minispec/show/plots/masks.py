@@ -13,7 +13,7 @@ from minispec.core.model import Tree
 from minispec.show.plots import charts
 from minispec.show.plots.board import MARGIN, Board, Cell, Line, tile, tiled, twin_of, widest, worded
 from minispec.show.plots.style import Picture, aligned, sheet
-from minispec.show.signs import STATES, State
+from minispec.show.signs import SIGNS, STATES
 from minispec.show.text import count, shown
 
 SMALL = 0.44  # of a tree: a tile
@@ -21,9 +21,7 @@ LINE = 0.56  # of a tree: a line
 GAP = 0.6  # between depths
 PENDING = STATES["pending"]
 DRAFTED = STATES["drafted"]
-CACHED = State(STATES["committed"].colour, "▪", word="sees a cached key")
-NEW = State(STATES["drafted"].colour, "●", word="sees a new key")
-HIDDEN = State("#FFFFFF", "", word="does not see it")
+CACHED, NEW, HIDDEN = SIGNS["masks"].values()
 
 
 def mask_rows(cached: int, k: int) -> list[list[bool]]:
@@ -54,11 +52,18 @@ def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> P
             for key in keys
         ]
         lines.append(Line(name, cells, output))
-    drafted = count(k, "drafted token")
     gives = "1 distribution" if k == 0 else f"{k + 1} distributions, one per row"
     figure = tiled(lines, heads=heads, key=[CACHED, NEW, HIDDEN] if cached else [NEW, HIDDEN])
-    values = {"rows": k + 1, "keys": cached + k + 1, "cached": cached, "drafted": drafted, "gives": gives}
-    return worded("mask", figure, twin_of(lines, heads), **values)
+    return worded(
+        "mask",
+        figure,
+        twin_of(lines, heads),
+        rows=len(lines),
+        keys=cached + k + 1,
+        cached=cached,
+        drafted=count(k, "drafted token"),
+        gives=gives,
+    )
 
 
 def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> Picture:
@@ -91,8 +96,15 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
         signs = "".join(look.glyph or "-" for look in row)
         twin.append([signs, str(positions[i]), f"{'  ' * (positions[i] - first)}{state.glyph} {name}"])
     figure = page.end(places[-1][1] - 0.1, [PENDING, DRAFTED, NEW, HIDDEN])
-    values = {"drafted": len(parents), "tokens": len(names), "first": first, "last": positions[-1]}
-    return worded("tree-mask", figure, aligned(twin), **values)
+    return worded(
+        "tree-mask",
+        figure,
+        aligned(twin),
+        drafted=len(parents),
+        tokens=len(names),
+        first=first,
+        last=positions[-1],
+    )
 
 
 def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
@@ -112,5 +124,7 @@ def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
         axes.spines["left"].set_visible(False)
         deepest.append(depths[-1])
     twin = [f"{name}: parents {' '.join(map(str, parents))}" for name, parents in shapes.items()]
-    names, depth_texts = " and ".join(shapes), ", or ".join(f"{depth} deep" for depth in deepest)
-    return worded("tree-shapes", figure, twin, names=names, deepest=depth_texts, drafted=len(parents))
+    depths_text = ", or ".join(f"{depth} deep" for depth in deepest)
+    return worded(
+        "tree-shapes", figure, twin, names=" and ".join(shapes), deepest=depths_text, drafted=len(parents)
+    )

@@ -18,7 +18,7 @@ from minispec.evidence.theory.formulas import acceptance
 from minispec.show.plots import charts
 from minispec.show.plots.board import widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
-from minispec.show.signs import DRAFTER, STATES, TARGET, State
+from minispec.show.signs import DRAFTER, SIGNS, STATES, TARGET
 from minispec.show.text import probability, quoted, shown
 
 TOP = 7  # tokens with a column of their own
@@ -26,7 +26,7 @@ LEAST_SIGN = 0.1  # a piece of a bar gets its sign if it is this high, of the hi
 LEAST = 0.005  # what both distributions give less than this has no column of its own
 KEPT, REJECTED = STATES["accepted"], STATES["rejected"]
 RESIDUAL = STATES["correction"]  # which is drawn from it
-DIAMOND = State("white", marker="D")  # at the number drawn
+DIAMOND = SIGNS["others"]["number"]
 
 
 def shares(p: Tensor, q: Tensor, top: int = TOP, always: int | None = None) -> tuple[list[int], Tensor]:
@@ -44,7 +44,7 @@ def shares(p: Tensor, q: Tensor, top: int = TOP, always: int | None = None) -> t
         chosen = [token for token in chosen if larger[token] >= LEAST or token == always]
         if always is not None and always not in chosen:
             chosen[-1] = always
-    short = residual(p, q) if bool((p != q).any()) else torch.zeros_like(p)
+    short = torch.zeros_like(p) if torch.equal(p, q) else residual(p, q)
     four = torch.stack([p, q, torch.minimum(p, q), short])  # [4, V]
     other_tokens = [token for token in range(len(p)) if token not in chosen]
     remaining = four[:, other_tokens].sum(1, keepdim=True) if other_tokens else four[:, :0]
@@ -103,8 +103,9 @@ def overlap(
     if case == "drawn" and q[drawn] <= p[drawn]:
         case = "drawn-kept"
     word = quoted(words[int((q - p).argmax()) if drawn is None else drawn])
-    values = {"columns": len(labels), "rate": rate, "tv": 1 - rate, "test": test, "word": word}
-    return worded("overlap", figure, twin, case, **values)
+    return worded(
+        "overlap", figure, twin, case, columns=len(labels), rate=rate, tv=1 - rate, test=test, word=word
+    )
 
 
 def _overlap(axes: Axes, labels: Sequence[str], columns: np.ndarray) -> list[Any]:

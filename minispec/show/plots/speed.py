@@ -16,13 +16,9 @@ from minispec.show.plots import charts
 from minispec.show.plots.board import worded
 from minispec.show.plots.charts import CURVES, GAIN, LOSS
 from minispec.show.plots.style import TEXT, Picture, sheet
-from minispec.show.signs import DRAFTER, GUESS, TARGET, State
+from minispec.show.signs import DRAFTER, GUESS, SIGNS, TARGET, State
 
-SIMPLE = State(CURVES[2][0], marker="s", word="theorem 3.8")
-REFINED = State(CURVES[0][0], marker="o", word="with measured times")
-ALONE = State("#DDDDDD", word="one by one")
-READING = State(TARGET.colour, word="reading the weights")
-COMPUTING = State("#FFFFFF", hatch="..", word="computing")
+ALONE, READING, COMPUTING, SIMPLE, REFINED = SIGNS["speed"].values()
 BEST = "◎"
 RING: dict[str, Any] = {"marker": "o", "ms": 20, "mfc": "none", "mew": 2.5, "linestyle": "none"}
 
@@ -43,6 +39,7 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         lines[point.model].append(point)
     if not lines or any(line[0].width != 1 for line in lines.values()):
         raise ValueError("each model must be measured for one token too: all times are compared with that")
+    nearest = {model: min(line, key=lambda point: abs(point.width - at)) for model, line in lines.items()}
     figure = sheet(13, 3.8 * len(lines) + 1.2)
     panels = figure.subplots(len(lines), 2, sharey="row", squeeze=False, width_ratios=[1.5, 2])
     twin: list[str] = []
@@ -50,7 +47,7 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
         panels, lines.values(), cycle((TARGET, DRAFTER)), strict=False
     ):
         single = line[0]
-        near = _nearest(line, at)
+        near = nearest[single.model]
         n = near.width
         serial = replace(single, seconds=n * single.seconds, low=n * single.low, high=n * single.high)
         names = [f"{n} forwards\nover 1", f"1 forward\nover {n}"]
@@ -77,7 +74,7 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
             for p in line
         ]
     first = lines[points[0].model]
-    near = _nearest(first, at)
+    near = nearest[points[0].model]
     ratio = near.seconds / first[0].seconds
     return worded(
         "latency",
@@ -91,16 +88,19 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
     )
 
 
-def _nearest(line: Sequence[Latency], at: int) -> Latency:
-    return min(line, key=lambda point: abs(point.width - at))
-
-
 def _forwards(axes: Axes, points: Sequence[Latency], looks: Sequence[State], texts: Sequence[str]) -> None:
     """Draws times as bars with their quartiles, a look and a text for each."""
     medians = [1e3 * point.seconds for point in points]
-    fill: dict[str, Any] = {"color": [look.colour for look in looks], "hatch": [look.hatch for look in looks]}
-    whiskers = charts.whiskers(points, medians, 1e3)
-    bars = axes.bar(range(len(points)), medians, 0.7, yerr=whiskers, capsize=5, edgecolor="black", **fill)
+    bars = axes.bar(
+        range(len(points)),
+        medians,
+        0.7,
+        yerr=charts.whiskers(points, medians, 1e3),
+        capsize=5,
+        edgecolor="black",
+        color=[look.colour for look in looks],
+        hatch=[look.hatch for look in looks],
+    )
     axes.bar_label(bars, texts, padding=4, fontsize=TEXT)
 
 
@@ -236,8 +236,7 @@ def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
         for p, simple in zip(points, theorem, strict=True)
     ]
     case = "a-loss" if best.gain < 1 else ""
-    values = {"best": best, "promised": promised, "assumed": assumed}
-    return worded("gain-by-k", figure, twin, case, **values)
+    return worded("gain-by-k", figure, twin, case, best=best, promised=promised, assumed=assumed)
 
 
 def _gains(axes: Axes, x: Sequence[float], points: Sequence[SpeedPoint], label: str, **look: Any) -> None:
@@ -251,10 +250,11 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
     """Draws measured speed-ups of several K against predicted ones; on the diagonal they are equal."""
     figure, axes = charts.chart(10, 6.8, "predicted speed-up", "measured speed-up")
     errors = []
-    for look, predicted in ((SIMPLE, [p.simple for p in points]), (REFINED, [p.refined for p in points])):
+    for look, name in ((SIMPLE, "simple"), (REFINED, "refined")):
+        predicted = [getattr(point, name) for point in points]
         errors.append(fmean(abs(a / p.gain - 1) for a, p in zip(predicted, points, strict=True)))
-        dots = {"color": look.colour, "marker": look.marker, "markersize": 13}
-        _gains(axes, predicted, points, f"{look.word}: off by {errors[-1]:.0%}", **dots)
+        label = f"{look.word}: off by {errors[-1]:.0%}"
+        _gains(axes, predicted, points, label, color=look.colour, marker=look.marker, markersize=13)
     end = max(max(p.simple, p.refined, p.high) for p in points) * 1.08
     axes.plot([0, end], [0, end], color="black", linewidth=1.5)
     axes.text(end * 0.8, end * 0.86, "as predicted", fontsize=TEXT, ha="right")
@@ -340,13 +340,13 @@ def _gain_bars(
     """Draws speed-ups as bars with their quartiles: gains plain, losses hatched, the best after a ring."""
     spot = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
     for lossy, state in ((False, GAIN), (True, LOSS)):
-        columns = [x for x, point in enumerate(points) if (point.gain < 1) is lossy]
-        shown_points = [points[x] for x in columns]
-        if shown_points:
-            gains = [point.gain for point in shown_points]
+        columns = {x: point for x, point in enumerate(points) if (point.gain < 1) is lossy}
+        if columns:
+            gains = [point.gain for point in columns.values()]
+            whiskers = charts.whiskers(list(columns.values()), gains)
             bar = charts.area(state) | {"label": state.word, "capsize": 6}
-            bars = axes.bar(columns, gains, 0.6, yerr=charts.whiskers(shown_points, gains), **bar)
-            texts = [f"{BEST} {p.gain:.2f}" if p is best else f"{p.gain:.2f}" for p in shown_points]
+            bars = axes.bar(list(columns), gains, 0.6, yerr=whiskers, **bar)
+            texts = [f"{BEST} " * (p is best) + f"{p.gain:.2f}" for p in columns.values()]
             axes.bar_label(bars, texts, padding=6, fontsize=TEXT, bbox=spot, zorder=4)
     axes.axhline(1, color="black", linewidth=1.5)
     charts.columns(axes, names)

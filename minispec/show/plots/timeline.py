@@ -14,16 +14,12 @@ from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
 from minispec.show.plots.board import Cell, Line, in_order, tiled, titled, twin_of, widest, worded
 from minispec.show.plots.style import Picture, sheet
-from minispec.show.signs import DRAFTER, STATES, State
-from minispec.show.text import check_chain, needs_catch_up, shown, with_rejected
+from minispec.show.signs import SIGNS, STATES, State
+from minispec.show.text import check_chain, count, needs_catch_up, shown, with_rejected
 
 WIDTH = 13.5  # of the axes, in inches; more where tokens would overlap
-WORKS = {
-    "verify": State("#595959", "", ink="white", word="a target forward"),
-    "draft": State(DRAFTER.colour, "", hatch="//", word="a step of the draft"),
-    "catch-up": State("#FFFFFF", "", hatch="//", word="the draft catches up"),
-}
-IDLE = State("#FFFFFF", "", hatch="///", word="a slot that does nothing")
+WORKS = SIGNS["works"]
+IDLE = SIGNS["others"]["idle"]
 Slots = Sequence[Sequence[int | None]]
 
 
@@ -99,8 +95,7 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
     forwards = [span for span in fast if span.judged]
     judged = [token for span in forwards for token in span.judged]
     names = [shown(words[token]) for token, state in judged if state not in ("rejected", "untested")]
-    edges = [i * times.target for i in range(len(names) + 1)]
-    alone = [Span("verify", start, end) for start, end in pairwise(edges)]
+    alone = [Span("verify", i * times.target, (i + 1) * times.target) for i in range(len(names))]
     twin = ["target alone, when each token is known:"]
     twin += [f"{span.end:6.2f}  {name}" for span, name in zip(alone, names, strict=True)]
     twin.append("speculative, when its tokens are known:")
@@ -109,17 +104,13 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
         "timeline",
         _draw(alone, names, fast, words),
         twin,
-        forwards=_forwards(forwards),
-        slow=edges[-1],
+        forwards=count(len(forwards), "forward"),
+        slow=alone[-1].end,
         fast=fast[-1].end,
-        gain=edges[-1] / fast[-1].end,
+        gain=alone[-1].end / fast[-1].end,
         count=len(names),
         calls=len(forwards),
     )
-
-
-def _forwards(spans: Sequence[Span]) -> str:
-    return f"{len(spans)} {'forward' if len(spans) == 1 else 'forwards'}"
 
 
 def _signed(span: Span, words: Sequence[str]) -> list[str]:
@@ -139,13 +130,15 @@ def _draw(alone: Sequence[Span], names: Sequence[str], fast: Sequence[Span], wor
     most = max(len(span.judged) for span in forwards)
     figure = sheet(scale * total + 1.8, 0.42 * most + 5.6 + upright * widest(names))
     upper, lower = figure.subplots(2, 1, height_ratios=[1, most + 2])
-    _lanes(upper, {"target": alone}, f"Target alone: {len(names)} tokens, {_forwards(alone)}", total)
+    _lanes(
+        upper, {"target": alone}, f"Target alone: {len(names)} tokens, {count(len(alone), 'forward')}", total
+    )
     upper.set_xticks(
         [(span.start + span.end) / 2 for span in alone], names, rotation=90 * upright, parse_math=False
     )
     upper.tick_params(length=0)
     draft = [span for span in fast if not span.judged]
-    title = f"Speculative: the same tokens, {_forwards(forwards)}"
+    title = f"Speculative: the same tokens, {count(len(forwards), 'forward')}"
     _lanes(lower, {"draft": draft, "target": forwards}, title, total, lines=most)
     lower.set_xlabel("time, in target forwards")
     for span in forwards:
@@ -183,7 +176,7 @@ def row_slots(runs: Mapping[str, Slots]) -> Picture:
     """
     if not runs or not all(slots and slots[0] for slots in runs.values()):
         raise ValueError("give at least one run, and at least one round with one row for each")
-    most = max((prompt_id or 0 for prompt_id in chain(*chain(*runs.values()))), default=0)
+    most = max(prompt_id or 0 for prompt_id in chain(*chain(*runs.values())))
     shades = colormaps["cividis"].resampled(2 * most + 2)  # its light half, under black text
     shares = []
     counts = []

@@ -8,21 +8,20 @@ from minispec.core.records import Round
 from minispec.evidence.theory.formulas import total_variation
 from minispec.io.trace import Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import GREY, Cell, Line, in_order, tile, tiled, twin_of, widest, worded
+from minispec.show.plots.board import GREY, WORDS, Cell, Line, in_order, tile, tiled, twin_of, widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
-from minispec.show.signs import STATES, State
+from minispec.show.signs import SIGNS, STATES, State
 from minispec.show.text import check_chain, count, probability, quoted, shown, verdicts
 
 MAX_POSITIONS = 28  # positions along a text in one figure
-LOOKS = STATES | {"cut": State(STATES["untested"].colour, "/", word="after the end")}
-OUTCOMES = {"accepted": "accepted", "rejected": "rejected", "untested": "not tested", "cut": "after the end"}
+LOOKS = STATES | SIGNS["verdicts"]
+OUTCOMES = WORDS["verification"]["outcomes"]
 
 
 @dataclass(frozen=True)
 class DraftedToken:
     """What happened to one token of a draft."""
 
-    round: int  #: in which round
     index: int  #: which token of the draft, counted from 0
     token: int  #: its id
     word: str  #: its text
@@ -59,7 +58,6 @@ def drafted_tokens(
         p = float(r.target_probs[row, i, token])
         tokens.append(
             DraftedToken(
-                round=r.index,
                 index=i,
                 token=token,
                 word=words[token],
@@ -101,27 +99,21 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     elif kind == "bonus":
         verdict.append(tile(LOOKS[kind], shown(added)))
         outcomes.append(f"then {quoted(added)}, {STATES[kind].word}")
-    tested = [test.state != "untested" for test in tests]
     if (r.target_probs[0].amax(-1) == 1).all():
-        numbers = {
-            "target says": [
-                shown(words[t.favourite]) * is_tested for t, is_tested in zip(tests, tested, strict=True)
-            ]
-        }
+        numbers = {"target says": [shown(words[t.favourite]) * (t.state != "untested") for t in tests]}
     else:
         numbers = {
             "draft, q": [probability(t.q) for t in tests],
             "target, p": [probability(t.p) for t in tests],
-            "min(1, p/q)": [
-                probability(t.acceptance) * is_tested for t, is_tested in zip(tests, tested, strict=True)
-            ],
+            "min(1, p/q)": [probability(t.acceptance) * (t.state != "untested") for t in tests],
             "drawn": ["" if t.drawn is None else f"{t.drawn:.2f}" for t in tests],
         }
+    inks = [GREY if test.state in ("untested", "cut") else "black" for test in tests]
     for name, texts in numbers.items():
         if any(texts):
-            greys = [GREY if t.state in ("untested", "cut") else "black" for t in tests]
-            cells = [Cell(text, colour=grey) for text, grey in zip(texts, greys, strict=True)]
-            lines.append(Line(name, cells))
+            lines.append(
+                Line(name, [Cell(text, None, 1, ink) for text, ink in zip(texts, inks, strict=True)])
+            )
     return worded(
         "verification",
         tiled(lines, key=in_order([*states, kind], LOOKS)),

@@ -33,9 +33,10 @@ def test_numbers_of_a_run(row):
     assert len(found) == sum(r.tested(row) for r in live)
     kept = [token for r in live for token in r.emitted[row][: r.accepted(row)]]
     assert [x.token for x in found if x.accepted] == kept
-    for x in found:
-        p = trace.rounds[x.round].target_probs[row, x.index]
-        q = trace.rounds[x.round].draft.probs[row, x.index]
+    rounds = [r for r in live for _ in range(r.tested(row))]
+    for x, r in zip(found, rounds, strict=True):
+        p = r.target_probs[row, x.index]
+        q = r.draft.probs[row, x.index]
         assert (x.p, x.q) == (float(p[x.token]), float(q[x.token]))
         assert x.acceptance == pytest.approx(min(1, x.p / x.q))
         assert x.tv == pytest.approx(float((p - q).abs().sum() / 2))

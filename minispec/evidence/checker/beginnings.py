@@ -21,9 +21,9 @@ class Beginning(NamedTuple):
     text: Text
 
     @property
-    def parent(self) -> "Beginning | None":
-        """Returns the beginning without the last token; None if there is no token."""
-        return Beginning(self.prompt, self.text[:-1]) if self.text else None
+    def parent(self) -> "Beginning":
+        """The beginning without the last token."""
+        return Beginning(self.prompt, self.text[:-1])
 
 
 class NextToken:
@@ -70,7 +70,7 @@ class NextToken:
         """
         if beginning not in self._intervals:
             token = beginning.text[-1]
-            probs = self.distribution(Beginning(beginning.prompt, beginning.text[:-1]))
+            probs = self.distribution(beginning.parent)
             if not 0 <= token < len(probs):
                 raise ValueError(f"the engine returned the id {token}; the ids are 0 to {len(probs) - 1}")
             earlier = (probs > probs[token]) | (probs == probs[token]) & (torch.arange(len(probs)) < token)
@@ -109,7 +109,7 @@ def grow(target: NextToken, tokens: int, ends: frozenset[int], cells: int) -> Be
         negative_probability, beginning = heappop(queue)
         likely[beginning] = exact[beginning] = -negative_probability
         if beginning.text:
-            exact[Beginning(beginning.prompt, beginning.text[:-1])] += negative_probability
+            exact[beginning.parent] += negative_probability
         if len(beginning.text) < tokens and not ends.intersection(beginning.text):
             dist = target.distribution(beginning)
             probs, ids = (part.tolist() for part in dist.topk(min(cells, len(dist))))

@@ -138,7 +138,7 @@ def beginning_counterexample(
         worst = max(exact, key=lambda beginning: abs(counted[beginning] / total - exact[beginning]))
     prompt, tokens = (" ".join(map(str, ids)) for ids in (prompts[worst.prompt], worst.text))
     event = f"after {prompt} it emits {tokens}"
-    following = [longer.text[-1] for longer in beginnings.likely if longer.parent == worst]
+    following = [longer.text[-1] for longer in beginnings.likely if longer.text and longer.parent == worst]
     if following and len(worst.text) < depth:
         event = (
             f"after {f'{prompt} {tokens}'.strip()} its next token is none of {' '.join(map(str, following))}"

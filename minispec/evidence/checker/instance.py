@@ -83,7 +83,7 @@ class Instance:
         if len(self.p) != depth + 1:
             raise ValueError(f"{depth} draft tables need {depth + 1} of the target, not {len(self.p)}")
         tree = torch.tensor([self.parents], dtype=torch.long)
-        if not are_parents(tree) or self.tree_depth(self.k) != depth:
+        if not are_parents(tree) or self.depths[self.k] != depth:
             raise ValueError(f"{PARENTS_ORDER}; and the tree must be {depth} deep")
         if len(set(self.lengths)) < len(self.lengths) or not all(0 <= n <= self.k for n in self.lengths):
             raise ValueError(f"lengths must be different numbers from 0 to {self.k}, not {self.lengths}")
@@ -112,7 +112,7 @@ class Instance:
 
     @property
     def depths(self) -> list[int]:
-        """At which depth the pending token stands, 0, and each other."""
+        """At which depth the pending token stands, 0, and each other; they come level by level."""
         return depths_of(self.parents)
 
     @property
@@ -124,20 +124,12 @@ class Instance:
         lengths = 0 if self.lengths == (self.k,) else len(self.lengths)
         return (self.k, self.vocab_size, lengths, len(set(dists)), len(of_p), len(dists), denominator)
 
-    def tree_depth(self, n: int) -> int:
-        """How deep the first n tokens of the tree are."""
-        return self.depths[n]  # they come level by level
-
-    def target_distributions(self, position: int) -> Tensor:
-        """Returns the target's distribution of a token after every prefix: [V^position, V] float64."""
-        return self._after_prefixes(self.p[position], position)
-
     def distribution(self) -> Tensor:
         """Returns the joint distribution of the target's d+1 tokens, d being each length's depth in turn.
 
         All lengths are equally likely, so the sum over all N texts of all lengths is 1: [N] float64.
         """
-        first = self.target_distributions(0)[0] / len(self.lengths)
+        first = self._after_prefixes(self.p)[0][0] / len(self.lengths)
         return self.continue_texts(lambda length, position: torch.zeros(()) if position else first)
 
     def continue_texts(self, new_weights: Callable[[int, int], Tensor]) -> Tensor:
@@ -148,8 +140,8 @@ class Instance:
         parts = []
         for n in self.lengths:
             texts = torch.zeros(1, dtype=torch.float64)
-            for position in range(self.tree_depth(n) + 1):
-                texts = (texts[:, None] * self.target_distributions(position)).flatten()
+            for position, dists in enumerate(self._after_prefixes(self.p[: self.depths[n] + 1])):
+                texts = (texts[:, None] * dists).flatten()
                 texts = texts + new_weights(n, position)
             parts.append(texts)
         return torch.cat(parts)
@@ -157,19 +149,21 @@ class Instance:
     def texts(self) -> Iterator[tuple[int, ...]]:
         """Yields the texts in the order in which `distribution` has their probabilities."""
         for n in self.lengths:
-            yield from product(range(self.vocab_size), repeat=self.tree_depth(n) + 1)
+            yield from product(range(self.vocab_size), repeat=self.depths[n] + 1)
 
     def drafts(self) -> PossibleDrafts:
         """Returns every draft that has a probability above 0, ready for a rule; the sum of these is 1."""
-        p = [self.target_distributions(position) for position in range(len(self.p))]
-        q = [self._after_prefixes(table, position) for position, table in enumerate(self.q)]
+        p = self._after_prefixes(self.p)
+        q = self._after_prefixes(self.q)
         drafts = possible_drafts(p, q, self.parents, self.choice, self.lengths)
         return replace(drafts, weights=drafts.weights / drafts.weights.sum())
 
-    def _after_prefixes(self, table: Table, position: int) -> Tensor:
-        """Returns a table's distribution after every prefix: [V^position, V] float64."""
-        rows = torch.tensor([[*map(float, dist)] for dist in table], dtype=torch.float64)
-        return rows.expand(self.vocab_size**position, -1)
+    def _after_prefixes(self, tables: Sequence[Table]) -> list[Tensor]:
+        """Returns for each position i the distribution after every prefix: [V^i, V] float64."""
+        rows = (
+            torch.tensor([[*map(float, dist)] for dist in table], dtype=torch.float64) for table in tables
+        )
+        return [row.expand(self.vocab_size**position, -1) for position, row in enumerate(rows)]
 
 
 def possible_drafts(

@@ -27,9 +27,6 @@ BRANCHES = f"they have more than {MAX_BRANCHES:,} branches"
 Choices = tuple[tuple[int, int], ...]  # per decision: the outcome that was taken, and how many there were
 
 
-REFUSED = "the rule refuses them"
-
-
 class TooMany(Exception):
     """An instance has too many branches under this rule."""
 
@@ -67,13 +64,8 @@ class InstanceResult:
     samples: int = 0  #: how many were drawn
     detects: float = 0.0  #: what is at least this far off is caught, but for a probability of 1e-6
     left_out: str | None = None  #: why the instance was not checked; None if it was
-    raised: bool = False  #: whether what is wrong is that the rule raised an exception
+    applies: bool = True  #: whether the rule takes it: it neither refused it nor raised an exception
     texts: tuple[TextProbability, ...] = ()  #: all that can come or did, if their distribution is wrong
-
-    @property
-    def applies(self) -> bool:
-        """Whether the rule takes the instance: it neither refused it nor raised an exception."""
-        return not self.raised and not (self.left_out or "").startswith(REFUSED)
 
 
 def enumerate_rule(
@@ -101,7 +93,7 @@ def enumerate_rule(
     for key, (last, token, choices), weight in enumerate_branches(run, starts, max_rows):
         leaves[key, choices] = Leaf(key, last, token, weights[key] * weight)
         if len(leaves) > MAX_BRANCHES:
-            raise TooMany(f"more than {MAX_BRANCHES:,} branches")
+            raise TooMany
     return leaves
 
 
@@ -119,8 +111,8 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     A rule emits between one token and one more than the draft is deep. The target then goes on to so many, by
     its own distributions. So all rules can be compared. The leaves' weights sum to 1.
     """
-    draft_rows, lasts, tokens, weights = zip(*leaves, strict=True)
-    draft, last, token = (torch.tensor(column) for column in (draft_rows, lasts, tokens))
+    *columns, weights = zip(*leaves, strict=True)
+    draft, last, token = map(torch.tensor, columns)
     weight = torch.tensor(weights, dtype=torch.float64)
     depth = torch.tensor(instance.depths)[last]
     texts = drafts.prefixes[draft, last] * instance.vocab_size + token  # depth + 1 tokens
@@ -162,10 +154,10 @@ def compare_exactly(
 def failed_call(instance: Instance, stopped: Exception) -> InstanceResult:
     """Returns what is known of an instance on which no distribution came out."""
     if isinstance(stopped, Broken):
-        return InstanceResult(instance, str(stopped), raised=isinstance(stopped, Raised))
-    return InstanceResult(
-        instance, left_out=BRANCHES if isinstance(stopped, TooMany) else f"{REFUSED}: {stopped}"
-    )
+        return InstanceResult(instance, str(stopped), applies=not isinstance(stopped, Raised))
+    if isinstance(stopped, TooMany):
+        return InstanceResult(instance, left_out=BRANCHES)
+    return InstanceResult(instance, left_out=f"the rule refuses them: {stopped}", applies=False)
 
 
 def add_reason(result: InstanceResult, expected: Tensor, actual: Tensor, tolerance: float) -> InstanceResult:

@@ -99,10 +99,9 @@ def check_engine(
     sizes = [*(FIRST << i for i in range(samples.bit_length()) if FIRST << i < samples), samples]
     for size in sizes:
         sample.draw(size)
-        tests, explanations = zip(*sample.tests(alarm / len(sizes)), strict=True)
-        counterexample = next(
-            (explain() for test, explain in zip(tests, explanations, strict=True) if not test.passed), None
-        )
+        explained = list(sample.tests(alarm / len(sizes)))
+        counterexample = next((explain() for test, explain in explained if not test.passed), None)
+        tests = tuple(test for test, _ in explained)
         report = EngineReport(tests, size, tokens, len(prompts), alarm, counterexample, omitted_pairs(tokens))
         if report.damage is not None and report.damage.low > 0:
             break
@@ -126,8 +125,7 @@ class EngineSample:
     #: Per text n + 1 ids modulo `CLASSES` (`groupings`).
     previous_ids: list[list[int]] = field(default_factory=list)
     texts: set[Beginning] = field(default_factory=set)  #: all whole texts so far, each once
-    repeats: int = 0  #: how many texts had come before
-    expected_repeats: float = 0.0  #: how many should have
+    expected_repeats: float = 0.0  #: how many texts should have come before
 
     def __post_init__(self) -> None:
         # From the other end of the seeds: an engine that seeds like this one has other numbers.
@@ -160,13 +158,11 @@ class EngineSample:
             self.count_repeat(Beginning(prompt, text), probability)
 
     def count_repeat(self, text: Beginning, probability: float) -> None:
-        """Counts whether a text has come before, and with what probability one would have."""
+        """Counts with what probability a text would have come before, and remembers this one."""
         self.expected_repeats += self._text_probability[text.prompt]
-        if text in self.texts:
-            self.repeats += 1
-            return
-        self.texts.add(text)
-        self._text_probability[text.prompt] += probability
+        if text not in self.texts:
+            self.texts.add(text)
+            self._text_probability[text.prompt] += probability
 
     def tests(self, alarm: float) -> Iterator[tuple[Sampled, Callable[[], Counterexample]]]:
         """Yields all tests of one look, half of `alarm` for the beginnings, and what shows why one fails."""
@@ -189,10 +185,14 @@ class EngineSample:
                 replace(test, samples=grouping.units, detects=detects),
                 partial(grouping_counterexample, grouping),
             )
-        shares = (self.expected_repeats / len(numbers), self.repeats / len(numbers))
-        yield self.repeats_test(share), partial(Counterexample, "a text comes that has come before", *shares)
+        repeats = len(numbers) - len(self.texts)
+        shares = (self.expected_repeats / len(numbers), repeats / len(numbers))
+        yield (
+            self.repeats_test(repeats, share),
+            partial(Counterexample, "a text comes that has come before", *shares),
+        )
 
-    def repeats_test(self, alarm: float) -> Sampled:
+    def repeats_test(self, repeats: int, alarm: float) -> Sampled:
         """Tests whether more texts come again than should.
 
         Whether a text has come before is a coin of known probability, given all texts before it. So the
@@ -205,7 +205,7 @@ class EngineSample:
             REPEATED,
             samples,
             cells=1,
-            distance=max(0.0, self.repeats - self.expected_repeats) / samples,
+            distance=max(0.0, repeats - self.expected_repeats) / samples,
             threshold=threshold,
             false_alarm=alarm,
             detects=threshold + deviation(MISS, samples),

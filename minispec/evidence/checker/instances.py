@@ -144,18 +144,17 @@ def two_candidates(choice: str) -> Iterator[Instance]:
 def nearly_equal_or_certain() -> Iterator[tuple[TableRow, TableRow]]:
     """Yields pairs p, q that are almost certain, or equal but for rounding."""
     half = fractions(1, 1)
-    for rare in (Fraction(1, 10**6), 1e-12):
-        sure = (1 - rare, rare)
-        unsure = (rare, 1 - rare)
+    for sure in (fractions(999_999, 1), (1 - 1e-12, 1e-12)):
+        unsure = sure[::-1]
         yield from ((sure, unsure), (unsure, sure), (half, sure), (sure, half), (sure, sure))
-    for p in ((0.5, 0.5), (0.25, 0.75), (0.25, 0.25, 0.5)):
+    for p in map(tuple, FAMILIES["nearly_equal"]):
         yield p, tuple(prob * (1 + UNEQUAL) for prob in p)  # p < q everywhere: the residual is empty
 
 
 def mixed_table(rows: int, size: int, seed: int, weights: Sequence[int] = SPARSE) -> Table:
     """Returns distributions of such weights: [rows, size]."""
     chosen = [weights[number] for number in hashed_integers(rows * size, len(weights), seed)]
-    chunks = [chosen[row * size : (row + 1) * size] for row in range(rows)]
+    chunks = torch.tensor(chosen).view(rows, size).tolist()
     return tuple(fractions(*(chunk if any(chunk) else [1, *chunk[1:]])) for chunk in chunks)
 
 

@@ -247,9 +247,7 @@ def align_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterato
 
 def format_probability(prob: Probability) -> str:
     """Writes a probability as a fraction where it is one with a small denominator, else in four digits."""
-    if isinstance(prob, Fraction):
-        return str(prob)
-    near = Fraction(prob).limit_denominator(1000)
+    near = prob if isinstance(prob, Fraction) else Fraction(prob).limit_denominator(1000)
     if abs(float(near) - prob) < 1e-13 and (near or not prob):
         return str(near)
     return f"{prob:.4g}"

@@ -1,6 +1,5 @@
 """Trying a rule on one instance: by enumerating all of its branches, or by sampling it."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -211,8 +210,7 @@ def compare_samples(
     actual = text_distribution(leaves, instance, drafts)
     by_token = len(expected) > MAX_TEXTS and instance.lengths == (instance.k,)
     columns = [
-        token_distributions(dist, instance.vocab_size) if by_token else [dist]
-        for dist in (expected, samples * actual)
+        token_distributions(dist, instance) if by_token else [dist] for dist in (expected, samples * actual)
     ]
     share = false_alarm / len(columns[0])
     tests = []
@@ -253,7 +251,7 @@ def drawn_leaves(
     return [Leaf(row, last, token, share) for (row, last, token), share in outcomes]
 
 
-def token_distributions(texts: Tensor, vocab_size: int) -> list[Tensor]:
+def token_distributions(texts: Tensor, instance: Instance) -> list[Tensor]:
     """Returns the distribution of each token of texts with D+1 tokens: [V^(D+1)] -> D+1 times [V]."""
-    tokens = round(math.log(len(texts), vocab_size))
-    return [texts.reshape(-1, vocab_size, vocab_size**i).sum((0, 2)) for i in reversed(range(tokens))]
+    size = instance.vocab_size
+    return [texts.reshape(-1, size, size**i).sum((0, 2)) for i in reversed(range(len(instance.p)))]

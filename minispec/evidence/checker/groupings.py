@@ -7,7 +7,6 @@ that was used again in pairs of tokens, a wrong context in the numbers after dif
 not independent in pairs of texts.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -92,7 +91,7 @@ def count_cells(columns: Tensor, sizes: Sequence[int]) -> Counter[Cell]:
     """Counts the rows of columns [M, C], where column c holds numbers below `sizes[c]`."""
     rows = np.ravel_multi_index(tuple(columns.T.numpy()), sizes)
     cells = product(*map(range, sizes))
-    return Counter(dict(zip(cells, np.bincount(rows, minlength=math.prod(sizes)).tolist(), strict=True)))
+    return Counter(dict(zip(cells, np.bincount(rows, minlength=np.prod(sizes)).tolist(), strict=True)))
 
 
 def after_ids(i: int, back: int, numbers: Tensor, previous_ids: Tensor) -> Grouping:

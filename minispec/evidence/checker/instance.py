@@ -8,7 +8,7 @@ tree with one branch.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import chain, product
 
 import torch
 from torch import Tensor
@@ -118,11 +118,18 @@ class Instance:
     @property
     def size(self) -> tuple[int, ...]:
         """K, V, lengths of rows, different distributions (of p and q, of p), distributions, denominator."""
-        of_p = {dist for table in self.p for dist in table}
-        dists = [dist for table in (*self.p, *self.q) for dist in table]
+        dists = [*chain(*self.p, *self.q)]
         denominator = max(Fraction(prob).denominator for dist in dists for prob in dist)
         lengths = 0 if self.lengths == (self.k,) else len(self.lengths)
-        return (self.k, self.vocab_size, lengths, len(set(dists)), len(of_p), len(dists), denominator)
+        return (
+            self.k,
+            self.vocab_size,
+            lengths,
+            len(set(dists)),
+            len(set(chain(*self.p))),
+            len(dists),
+            denominator,
+        )
 
     def distribution(self) -> Tensor:
         """Returns the joint distribution of the target's d+1 tokens, d being each length's depth in turn.

@@ -6,11 +6,11 @@ certainty, distributions that depend on the prefix, rows of several lengths, can
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,6 @@ from minispec.verifiers.coupled import scramble
 
 TableMaker = Callable[[int, int, int], Table]
 
-SPARSE = (0, 0, 1, 1, 2, 3)  # distributions made of these weights often have zeros and ties
-DENSE = (0, 1, 1, 2, 3, 4)  # and of these less often: several candidates need more to be wrong about
 UNEQUAL = 2**-43  # p and q differ so little; but by more than `NEGLIGIBLE`, so that a rejection is a branch
 FAMILIES = tomllib.loads(Path(__file__).with_name("instances.toml").read_text(encoding="utf-8"))
 
@@ -120,25 +118,17 @@ def tree_instances(*choices: str, certain: bool = False) -> tuple[Instance, ...]
     the target is at temperature 0; then there are about 90.
     """
     target_table = certain_table if certain else dense_table
-    return smallest_first(
-        instance
-        for choice in choices or CHOICES
-        for instance in chain(
-            () if certain else two_candidates(choice),
-            seeded_instances("trees", target_table, dense_table, choice),
-        )
-    )
+    pairs = [] if certain else list(product(listed("two_candidates"), repeat=2))
+    family: list[Instance] = []
+    for choice in choices or CHOICES:
+        family += [Instance(((p,), (p,)), ((q,),), (), (0, 0), choice) for p, q in pairs]
+        family += seeded_instances("trees", target_table, dense_table, choice)
+    return smallest_first(family)
 
 
 def smallest_first(family: Iterable[Instance]) -> tuple[Instance, ...]:
     """Returns instances by size, each once."""
     return tuple(sorted(dict.fromkeys(family), key=lambda instance: instance.size))
-
-
-def two_candidates(choice: str) -> Iterator[Instance]:
-    """Yields the smallest trees: two candidates for one token, and the same p and q for the next."""
-    for p, q in product(listed("two_candidates"), repeat=2):
-        yield Instance(((p,), (p,)), ((q,),), (), (0, 0), choice)
 
 
 def nearly_equal_or_certain() -> Iterator[tuple[TableRow, TableRow]]:
@@ -151,14 +141,15 @@ def nearly_equal_or_certain() -> Iterator[tuple[TableRow, TableRow]]:
         yield p, tuple(prob * (1 + UNEQUAL) for prob in p)  # p < q everywhere: the residual is empty
 
 
-def mixed_table(rows: int, size: int, seed: int, weights: Sequence[int] = SPARSE) -> Table:
-    """Returns distributions of such weights: [rows, size]."""
-    chosen = [weights[number] for number in hashed_integers(rows * size, len(weights), seed)]
+def mixed_table(rows: int, size: int, seed: int, weights: str = "sparse") -> Table:
+    """Returns distributions of such weights in instances.toml: [rows, size]."""
+    faces = FAMILIES[weights]
+    chosen = [faces[number] for number in hashed_integers(rows * size, len(faces), seed)]
     chunks = torch.tensor(chosen).view(rows, size).tolist()
     return tuple(fractions(*(chunk if any(chunk) else [1, *chunk[1:]])) for chunk in chunks)
 
 
-dense_table = partial(mixed_table, weights=DENSE)  # with few zeros
+dense_table = partial(mixed_table, weights="dense")  # with few zeros
 
 
 def seeded_instances(

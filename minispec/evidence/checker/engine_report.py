@@ -38,12 +38,12 @@ class EngineReport:
     alarm: float  #: the probability that a right engine fails, at most
     #: the shortest beginning that shows what is wrong, or else an event of later tokens
     counterexample: Counterexample | None
-    left_out: tuple[str, ...] = ()  #: what was not looked at
+    left_out: tuple[str, ...]  #: what was not looked at
 
     @property
     def instances(self) -> int:
         """How many texts were compared; 0 if they are so few that no test could have failed."""
-        return self.samples if self.failure or any(test.detects < 1 for test in self.tests) else 0
+        return self.samples if self.failure or self.detects < 1 else 0
 
     @property
     def failure(self) -> Sampled | None:

@@ -144,8 +144,9 @@ def compare_exactly(
         return failed_call(instance, stopped)
     expected = instance.distribution()
     actual = text_distribution(leaves.values(), instance, drafts)
-    error = float((actual - expected).abs().max())
-    distance = float((actual - expected).abs().sum()) / 2
+    differences = (actual - expected).abs()
+    error = float(differences.max())
+    distance = float(differences.sum()) / 2
     result = InstanceResult(instance, distance=distance, error=error, branches=len(leaves))
     return add_reason(result, expected, actual, tolerance) if error > tolerance else result
 
@@ -210,13 +211,14 @@ def compare_samples(
     actual = text_distribution(leaves, instance, drafts)
     by_token = len(expected) > MAX_TEXTS and instance.lengths == (instance.k,)
     columns = [
-        token_distributions(dist, instance) if by_token else [dist] for dist in (expected, samples * actual)
+        token_distributions(dist, instance) if by_token else [dist.tolist()]
+        for dist in (expected, samples * actual)
     ]
     share = false_alarm / len(columns[0])
-    tests = []
-    for exact, counts in zip(*columns, strict=True):
-        cells = dict[Cell, Any](enumerate(counts.tolist()))
-        tests.append(check_sample("rule", cells, dict(enumerate(exact.tolist())), share))
+    tests = [
+        check_sample("rule", dict[Cell, Any](enumerate(counts)), dict(enumerate(exact)), share)
+        for exact, counts in zip(*columns, strict=True)
+    ]
     worst = max(tests, key=lambda test: (not test.passed, test.distance - test.threshold))
     detects = max(test.detects for test in tests)
     bound = margin(worst.cells, samples, share)
@@ -251,7 +253,7 @@ def drawn_leaves(
     return [Leaf(row, last, token, share) for (row, last, token), share in outcomes]
 
 
-def token_distributions(texts: Tensor, instance: Instance) -> list[Tensor]:
+def token_distributions(texts: Tensor, instance: Instance) -> list[list[float]]:
     """Returns the distribution of each token of texts with D+1 tokens: [V^(D+1)] -> D+1 times [V]."""
     size = instance.vocab_size
-    return [texts.reshape(-1, size, size**i).sum((0, 2)) for i in reversed(range(len(instance.p)))]
+    return [texts.reshape(-1, size, size**i).sum((0, 2)).tolist() for i in reversed(range(len(instance.p)))]

@@ -150,11 +150,11 @@ class Checker:
             return self.report([*broken, *sampled], "sampled", *notes, why=why)
         notes.append(f"row by row {len(family)} small instances were enumerated")
         why = f"row by row, those with more than {SMALL} drafts take too long"
-        if refusal is not None:
-            return self.report(results, "exact", *notes, why=why)
-        sampled = self.sample_all(one_by_one=False)
-        notes.append(f"{len(sampled)} were sampled in batches")
-        return self.with_single_rows(self.report([*results, *sampled], "exact", *notes, why=why))
+        if refusal is None:
+            sampled = self.sample_all(one_by_one=False)
+            notes.append(f"{len(sampled)} were sampled in batches")
+            results += sampled
+        return self.with_single_rows(self.report(results, "exact", *notes, why=why))
 
     def report(
         self,

@@ -142,13 +142,13 @@ class EngineSample:
             cell = self.beginnings.cell(prompt, text)
             probability = 1.0
             for i in range(len(text)):
-                low = 0.0
-                width = 0.0  # nothing can follow the end
-                if not self.ends.intersection(text[:i]):
-                    low, width = self.target.interval(Beginning(prompt, text[: i + 1]))
+                beginning = Beginning(prompt, text[: i + 1])
+                # Nothing can follow the end.
+                is_over = self.ends.intersection(text[:i])
+                low, width = (0.0, 0.0) if is_over else self.target.interval(beginning)
                 probability *= width
                 if not width:
-                    cell = Beginning(prompt, text[: i + 1])
+                    cell = beginning
                     break
                 numbers[i] = low + width * numbers[i]
             self.beginning_counts[cell] += 1

@@ -182,10 +182,10 @@ def possible_drafts(
     other arguments are those of an `Instance`.
     """
     columns = zip(*(_proposing(p, q, parents, choice, n) for n in lengths), strict=True)
-    tokens, probs, proposed, target_probs, prefixes, weights = map(torch.cat, columns)
+    tokens, probs, proposed, *others = map(torch.cat, columns)
     is_chain = list(parents) == list(range(len(parents)))
     shape = None if is_chain else torch.tensor([parents]).expand(len(tokens), -1)
-    return PossibleDrafts(Draft(tokens, probs, proposed, shape), target_probs, prefixes, weights)
+    return PossibleDrafts(Draft(tokens, probs, proposed, shape), *others)
 
 
 def _proposing(

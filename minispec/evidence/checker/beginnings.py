@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ class NextToken:
         if not self.prompts:
             raise ValueError("there are no prompts; give at least one")
         self._target = target
-        self._intervals: dict[Beginning, tuple[float, float]] = {}
+        self.interval = cache(self._interval)
 
     def distribution(self, after: Beginning) -> Tensor:
         """Returns the next token's distribution, in float64: [V].
@@ -60,7 +61,7 @@ class NextToken:
             )
         return probs / total
 
-    def interval(self, beginning: Beginning) -> tuple[float, float]:
+    def _interval(self, beginning: Beginning) -> tuple[float, float]:
         """Returns where the last token's interval begins, and its width: its probability.
 
         The distribution after the tokens before it is laid out by falling probability, equal ones by id.
@@ -68,14 +69,12 @@ class NextToken:
         Raises:
             ValueError: if there is no such id.
         """
-        if beginning not in self._intervals:
-            token = beginning.text[-1]
-            probs = self.distribution(beginning.parent)
-            if not 0 <= token < len(probs):
-                raise ValueError(f"the engine returned the id {token}; the ids are 0 to {len(probs) - 1}")
-            earlier = (probs > probs[token]) | (probs == probs[token]) & (torch.arange(len(probs)) < token)
-            self._intervals[beginning] = float(probs[earlier].sum()), float(probs[token])
-        return self._intervals[beginning]
+        token = beginning.text[-1]
+        probs = self.distribution(beginning.parent)
+        if not 0 <= token < len(probs):
+            raise ValueError(f"the engine returned the id {token}; the ids are 0 to {len(probs) - 1}")
+        earlier = (probs > probs[token]) | (probs == probs[token]) & (torch.arange(len(probs)) < token)
+        return float(probs[earlier].sum()), float(probs[token])
 
 
 @dataclass(frozen=True)

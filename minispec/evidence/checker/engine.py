@@ -33,12 +33,10 @@ from minispec.evidence.checker.calling import Generate, request_text
 from minispec.evidence.checker.engine_report import (
     BEGINNINGS,
     REPEATED,
-    Counterexample,
     EngineReport,
     beginning_counterexample,
-    grouping_counterexample,
 )
-from minispec.evidence.checker.groupings import CLASSES, groupings, omitted_pairs
+from minispec.evidence.checker.groupings import CLASSES, Counterexample, groupings, omitted_pairs
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, deviation
 
 FIRST = 256  # texts at the first look
@@ -183,7 +181,7 @@ class EngineSample:
             detects = test.threshold + deviation(MISS, grouping.units)
             yield (
                 replace(test, samples=grouping.units, detects=detects),
-                partial(grouping_counterexample, grouping),
+                grouping.counterexample,
             )
         repeats = len(numbers) - len(self.texts)
         shares = (self.expected_repeats / len(numbers), repeats / len(numbers))

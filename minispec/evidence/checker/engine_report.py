@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, Text
-from minispec.evidence.checker.groupings import Grouping
+from minispec.evidence.checker.groupings import Counterexample
 from minispec.evidence.checker.report import RuleDamage, align_columns
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, margin
 
@@ -14,17 +14,6 @@ BEGINNINGS = "beginnings"  # the name of a test
 REPEATED = "repeated texts"  # and of another
 MAX_TESTS = 3  # tests in the text
 COLUMNS = ("test", "cells", "distance", "fails at", "detects")
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """An event that should be more likely, or less."""
-
-    event: str  #: in words
-    expected: float  #: its probability
-    frequency: float  #: its share of the texts
-    prompt: Text | None = None  #: that the text follows; None if it may be any
-    tokens: Text = ()  #: that the text begins with; empty if they may be any
 
 
 @dataclass(frozen=True)
@@ -154,11 +143,3 @@ def truncate(table: Mapping[Beginning, Any], depth: int) -> Counter[Any]:
     for (prompt, text), value in table.items():
         sums[Beginning(prompt, text[:depth])] += value
     return sums
-
-
-def grouping_counterexample(grouping: Grouping) -> Counterexample:
-    """Returns the cell of later tokens that is farthest off."""
-    total = sum(grouping.counts.values())
-    exact = grouping.exact
-    worst = max(exact, key=lambda cell: abs(grouping.counts[cell] / total - exact[cell]))
-    return Counterexample(grouping.describe(worst), exact[worst], grouping.counts[worst] / total)

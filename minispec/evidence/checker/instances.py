@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
-from itertools import product
+from itertools import product, starmap
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +55,8 @@ def standard_instances() -> tuple[Instance, ...]:
     family += [
         one_token(p, q, after) for p, q in product(halves + thirds, repeat=2) for after in (p, p[::-1])
     ]
-    family += [one_token(p, q) for p, q in product(three_ids, repeat=2)]
-    family += [one_token(fractions(3, 2, 1), fractions(1, 1, 4))]
-    family += [one_token(p, q) for p, q in nearly_equal_or_certain()]
+    different = (fractions(3, 2, 1), fractions(1, 1, 4))
+    family += starmap(one_token, [*product(three_ids, repeat=2), different, *nearly_equal_or_certain()])
     family += [Instance(((p,),) * (k + 1), ((q,),) * k) for k in (2, 3) for p, q in product(halves, repeat=2)]
     family += seeded_instances("chains", mixed_table)
     return smallest_first(family)

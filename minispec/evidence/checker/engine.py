@@ -165,13 +165,9 @@ class EngineSample:
     def tests(self, alarm: float) -> Iterator[tuple[Sampled, Callable[[], Counterexample]]]:
         """Yields all tests of one look, half of `alarm` for the beginnings, and what shows why one fails."""
         half = alarm / 2
-        test = check_sample(BEGINNINGS, self.beginning_counts, self.beginnings.exact, half)
-        yield (
-            test,
-            partial(
-                beginning_counterexample, self.beginning_counts, self.beginnings, self.target.prompts, half
-            ),
-        )
+        counts = self.beginning_counts
+        explain = partial(beginning_counterexample, counts, self.beginnings, self.target.prompts, half)
+        yield check_sample(BEGINNINGS, counts, self.beginnings.exact, half), explain
         numbers = torch.tensor(self.numbers, dtype=torch.float64)  # [N, n]
         groups = list(groupings(numbers, torch.tensor(self.previous_ids)))
         share = half / (len(groups) + 1)
@@ -179,10 +175,7 @@ class EngineSample:
             test = check_sample(grouping.name, grouping.counts, grouping.exact, share)
             # The tokens of a text are independent if the engine is right; if not, only texts are.
             detects = test.threshold + deviation(MISS, grouping.units)
-            yield (
-                replace(test, samples=grouping.units, detects=detects),
-                grouping.counterexample,
-            )
+            yield replace(test, samples=grouping.units, detects=detects), grouping.counterexample
         repeats = len(numbers) - len(self.texts)
         shares = (self.expected_repeats / len(numbers), repeats / len(numbers))
         yield (

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -21,9 +22,9 @@ class Beginning(NamedTuple):
     text: Text
 
     @property
-    def parent(self) -> "Beginning | None":
-        """Returns the beginning without the last token; None if there is no token."""
-        return Beginning(self.prompt, self.text[:-1]) if self.text else None
+    def parent(self) -> "Beginning":
+        """The beginning without the last token."""
+        return Beginning(self.prompt, self.text[:-1])
 
 
 class NextToken:
@@ -38,7 +39,7 @@ class NextToken:
         if not self.prompts:
             raise ValueError("there are no prompts; give at least one")
         self._target = target
-        self._intervals: dict[Beginning, tuple[float, float]] = {}
+        self.interval = cache(self._interval)
 
     def distribution(self, after: Beginning) -> Tensor:
         """Returns the next token's distribution, in float64: [V].
@@ -60,7 +61,7 @@ class NextToken:
             )
         return probs / total
 
-    def interval(self, beginning: Beginning) -> tuple[float, float]:
+    def _interval(self, beginning: Beginning) -> tuple[float, float]:
         """Returns where the last token's interval begins, and its width: its probability.
 
         The distribution after the tokens before it is laid out by falling probability, equal ones by id.
@@ -68,14 +69,12 @@ class NextToken:
         Raises:
             ValueError: if there is no such id.
         """
-        if beginning not in self._intervals:
-            token = beginning.text[-1]
-            probs = self.distribution(Beginning(beginning.prompt, beginning.text[:-1]))
-            if not 0 <= token < len(probs):
-                raise ValueError(f"the engine returned the id {token}; the ids are 0 to {len(probs) - 1}")
-            earlier = (probs > probs[token]) | (probs == probs[token]) & (torch.arange(len(probs)) < token)
-            self._intervals[beginning] = float(probs[earlier].sum()), float(probs[token])
-        return self._intervals[beginning]
+        token = beginning.text[-1]
+        probs = self.distribution(beginning.parent)
+        if not 0 <= token < len(probs):
+            raise ValueError(f"the engine returned the id {token}; the ids are 0 to {len(probs) - 1}")
+        earlier = (probs > probs[token]) | (probs == probs[token]) & (torch.arange(len(probs)) < token)
+        return float(probs[earlier].sum()), float(probs[token])
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def grow(target: NextToken, tokens: int, ends: frozenset[int], cells: int) -> Be
         negative_probability, beginning = heappop(queue)
         likely[beginning] = exact[beginning] = -negative_probability
         if beginning.text:
-            exact[Beginning(beginning.prompt, beginning.text[:-1])] += negative_probability
+            exact[beginning.parent] += negative_probability
         if len(beginning.text) < tokens and not ends.intersection(beginning.text):
             dist = target.distribution(beginning)
             probs, ids = (part.tolist() for part in dist.topk(min(cells, len(dist))))

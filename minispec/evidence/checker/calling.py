@@ -21,7 +21,7 @@ def request_text(
     n: int,
     seed: int,
     ends: frozenset[int],
-    limit: float | None = None,
+    limit: float | None,
 ) -> Text:
     """Asks an engine for one text of n tokens, or fewer of which the last one is of `ends`.
 

@@ -88,8 +88,8 @@ class CheckedRng(Lender):
         if place is not None and place.live is not None:
             live = live & place.live.bool()
         live = live.reshape(-1)
-        row_ids = rows if len(rows) > 1 else rows * len(live)
-        plan = replace(RoundPlan.unlimited(len(live), live.device), prompt_ids=row_ids)
+        repeats = len(live) // len(rows)  # 1 if there are several rows
+        plan = replace(RoundPlan.unlimited(len(live), live.device), prompt_ids=rows * repeats)
         return Place(plan, live=live), live
 
 

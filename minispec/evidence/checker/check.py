@@ -107,9 +107,8 @@ def check_verifier(
             return report
         if not any(result.applies for result in report.results):
             larger = replace(checker, family=large_instances(certain=verifier.greedy), is_small=False).judge()
-            report = (
-                report if not any(result.applies for result in larger.results) else report.refused_for(larger)
-            )
+            if any(result.applies for result in larger.results):
+                report = report.refused_for(larger)
         notes = report.notes
         if verifier.greedy:
             notes += ("it needs temperature 0, and was tried at temperature 0 only",)
@@ -151,11 +150,11 @@ class Checker:
             return self.report([*broken, *sampled], "sampled", *notes, why=why)
         notes.append(f"row by row {len(family)} small instances were enumerated")
         why = f"row by row, those with more than {SMALL} drafts take too long"
-        if refusal is not None:
-            return self.report(results, "exact", *notes, why=why)
-        sampled = self.sample_all(one_by_one=False)
-        notes.append(f"{len(sampled)} were sampled in batches")
-        return self.with_single_rows(self.report([*results, *sampled], "exact", *notes, why=why))
+        if refusal is None:
+            sampled = self.sample_all(one_by_one=False)
+            notes.append(f"{len(sampled)} were sampled in batches")
+            results += sampled
+        return self.with_single_rows(self.report(results, "exact", *notes, why=why))
 
     def report(
         self,
@@ -225,11 +224,9 @@ class Checker:
 
     def with_samples(self, results: Sequence[InstanceResult]) -> list[InstanceResult]:
         """Samples some instances of those with too many branches to enumerate."""
-        too_large = [result for result in results if result.left_out == BRANCHES]
-        chosen = [result.instance for result in too_large[:SAMPLED_INSTANCES]]
-        others = [result for result in results if result.left_out != BRANCHES]
-        sampled = self.sample(chosen, one_by_one=False)
-        return [*others, *sampled, *too_large[SAMPLED_INSTANCES:]]
+        too_large = [result.instance for result in results if result.left_out == BRANCHES]
+        enumerated = [result for result in results if result.left_out != BRANCHES]
+        return [*enumerated, *self.sample(too_large[:SAMPLED_INSTANCES], one_by_one=False)]
 
     def sample_all(self, one_by_one: bool) -> list[InstanceResult]:
         """Samples instances that are spread over the family."""

@@ -33,12 +33,10 @@ from minispec.evidence.checker.calling import Generate, request_text
 from minispec.evidence.checker.engine_report import (
     BEGINNINGS,
     REPEATED,
-    Counterexample,
     EngineReport,
     beginning_counterexample,
-    grouping_counterexample,
 )
-from minispec.evidence.checker.groupings import CLASSES, groupings, omitted_pairs
+from minispec.evidence.checker.groupings import CLASSES, Counterexample, groupings, omitted_pairs
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, deviation
 
 FIRST = 256  # texts at the first look
@@ -99,10 +97,9 @@ def check_engine(
     sizes = [*(FIRST << i for i in range(samples.bit_length()) if FIRST << i < samples), samples]
     for size in sizes:
         sample.draw(size)
-        tests, explanations = zip(*sample.tests(alarm / len(sizes)), strict=True)
-        counterexample = next(
-            (explain() for test, explain in zip(tests, explanations, strict=True) if not test.passed), None
-        )
+        explained = list(sample.tests(alarm / len(sizes)))
+        counterexample = next((explain() for test, explain in explained if not test.passed), None)
+        tests = tuple(test for test, _ in explained)
         report = EngineReport(tests, size, tokens, len(prompts), alarm, counterexample, omitted_pairs(tokens))
         if report.damage is not None and report.damage.low > 0:
             break
@@ -126,8 +123,7 @@ class EngineSample:
     #: Per text n + 1 ids modulo `CLASSES` (`groupings`).
     previous_ids: list[list[int]] = field(default_factory=list)
     texts: set[Beginning] = field(default_factory=set)  #: all whole texts so far, each once
-    repeats: int = 0  #: how many texts had come before
-    expected_repeats: float = 0.0  #: how many should have
+    expected_repeats: float = 0.0  #: how many texts should have come before
 
     def __post_init__(self) -> None:
         # From the other end of the seeds: an engine that seeds like this one has other numbers.
@@ -144,13 +140,13 @@ class EngineSample:
             cell = self.beginnings.cell(prompt, text)
             probability = 1.0
             for i in range(len(text)):
-                low = 0.0
-                width = 0.0  # nothing can follow the end
-                if not self.ends.intersection(text[:i]):
-                    low, width = self.target.interval(Beginning(prompt, text[: i + 1]))
+                beginning = Beginning(prompt, text[: i + 1])
+                # Nothing can follow the end.
+                is_over = self.ends.intersection(text[:i])
+                low, width = (0.0, 0.0) if is_over else self.target.interval(beginning)
                 probability *= width
                 if not width:
-                    cell = Beginning(prompt, text[: i + 1])
+                    cell = beginning
                     break
                 numbers[i] = low + width * numbers[i]
             self.beginning_counts[cell] += 1
@@ -160,24 +156,18 @@ class EngineSample:
             self.count_repeat(Beginning(prompt, text), probability)
 
     def count_repeat(self, text: Beginning, probability: float) -> None:
-        """Counts whether a text has come before, and with what probability one would have."""
+        """Counts with what probability a text would have come before, and remembers this one."""
         self.expected_repeats += self._text_probability[text.prompt]
-        if text in self.texts:
-            self.repeats += 1
-            return
-        self.texts.add(text)
-        self._text_probability[text.prompt] += probability
+        if text not in self.texts:
+            self.texts.add(text)
+            self._text_probability[text.prompt] += probability
 
     def tests(self, alarm: float) -> Iterator[tuple[Sampled, Callable[[], Counterexample]]]:
         """Yields all tests of one look, half of `alarm` for the beginnings, and what shows why one fails."""
         half = alarm / 2
-        test = check_sample(BEGINNINGS, self.beginning_counts, self.beginnings.exact, half)
-        yield (
-            test,
-            partial(
-                beginning_counterexample, self.beginning_counts, self.beginnings, self.target.prompts, half
-            ),
-        )
+        counts = self.beginning_counts
+        explain = partial(beginning_counterexample, counts, self.beginnings, self.target.prompts, half)
+        yield check_sample(BEGINNINGS, counts, self.beginnings.exact, half), explain
         numbers = torch.tensor(self.numbers, dtype=torch.float64)  # [N, n]
         groups = list(groupings(numbers, torch.tensor(self.previous_ids)))
         share = half / (len(groups) + 1)
@@ -185,14 +175,15 @@ class EngineSample:
             test = check_sample(grouping.name, grouping.counts, grouping.exact, share)
             # The tokens of a text are independent if the engine is right; if not, only texts are.
             detects = test.threshold + deviation(MISS, grouping.units)
-            yield (
-                replace(test, samples=grouping.units, detects=detects),
-                partial(grouping_counterexample, grouping),
-            )
-        shares = (self.expected_repeats / len(numbers), self.repeats / len(numbers))
-        yield self.repeats_test(share), partial(Counterexample, "a text comes that has come before", *shares)
+            yield replace(test, samples=grouping.units, detects=detects), grouping.counterexample
+        repeats = len(numbers) - len(self.texts)
+        shares = (self.expected_repeats / len(numbers), repeats / len(numbers))
+        yield (
+            self.repeats_test(repeats, share),
+            partial(Counterexample, "a text comes that has come before", *shares),
+        )
 
-    def repeats_test(self, alarm: float) -> Sampled:
+    def repeats_test(self, repeats: int, alarm: float) -> Sampled:
         """Tests whether more texts come again than should.
 
         Whether a text has come before is a coin of known probability, given all texts before it. So the
@@ -205,7 +196,7 @@ class EngineSample:
             REPEATED,
             samples,
             cells=1,
-            distance=max(0.0, self.repeats - self.expected_repeats) / samples,
+            distance=max(0.0, repeats - self.expected_repeats) / samples,
             threshold=threshold,
             false_alarm=alarm,
             detects=threshold + deviation(MISS, samples),

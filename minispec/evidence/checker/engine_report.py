@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispec.evidence.checker.beginnings import Beginning, Beginnings, Text
-from minispec.evidence.checker.groupings import Grouping
+from minispec.evidence.checker.groupings import Counterexample
 from minispec.evidence.checker.report import RuleDamage, align_columns
 from minispec.evidence.theory.statistics import MISS, Cell, Sampled, check_sample, margin
 
@@ -14,17 +14,6 @@ BEGINNINGS = "beginnings"  # the name of a test
 REPEATED = "repeated texts"  # and of another
 MAX_TESTS = 3  # tests in the text
 COLUMNS = ("test", "cells", "distance", "fails at", "detects")
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """An event that should be more likely, or less."""
-
-    event: str  #: in words
-    expected: float  #: its probability
-    frequency: float  #: its share of the texts
-    prompt: Text | None = None  #: that the text follows; None if it may be any
-    tokens: Text = ()  #: that the text begins with; empty if they may be any
 
 
 @dataclass(frozen=True)
@@ -38,12 +27,12 @@ class EngineReport:
     alarm: float  #: the probability that a right engine fails, at most
     #: the shortest beginning that shows what is wrong, or else an event of later tokens
     counterexample: Counterexample | None
-    left_out: tuple[str, ...] = ()  #: what was not looked at
+    left_out: tuple[str, ...]  #: what was not looked at
 
     @property
     def instances(self) -> int:
         """How many texts were compared; 0 if they are so few that no test could have failed."""
-        return self.samples if self.failure or any(test.detects < 1 for test in self.tests) else 0
+        return self.samples if self.failure or self.detects < 1 else 0
 
     @property
     def failure(self) -> Sampled | None:
@@ -138,7 +127,7 @@ def beginning_counterexample(
         worst = max(exact, key=lambda beginning: abs(counted[beginning] / total - exact[beginning]))
     prompt, tokens = (" ".join(map(str, ids)) for ids in (prompts[worst.prompt], worst.text))
     event = f"after {prompt} it emits {tokens}"
-    following = [longer.text[-1] for longer in beginnings.likely if longer.parent == worst]
+    following = [longer.text[-1] for longer in beginnings.likely if longer.text and longer.parent == worst]
     if following and len(worst.text) < depth:
         event = (
             f"after {f'{prompt} {tokens}'.strip()} its next token is none of {' '.join(map(str, following))}"
@@ -154,11 +143,3 @@ def truncate(table: Mapping[Beginning, Any], depth: int) -> Counter[Any]:
     for (prompt, text), value in table.items():
         sums[Beginning(prompt, text[:depth])] += value
     return sums
-
-
-def grouping_counterexample(grouping: Grouping) -> Counterexample:
-    """Returns the cell of later tokens that is farthest off."""
-    total = sum(grouping.counts.values())
-    exact = grouping.exact
-    worst = max(exact, key=lambda cell: abs(grouping.counts[cell] / total - exact[cell]))
-    return Counterexample(grouping.describe(worst), exact[worst], grouping.counts[worst] / total)

@@ -7,7 +7,6 @@ that was used again in pairs of tokens, a wrong context in the numbers after dif
 not independent in pairs of texts.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from minispec.evidence.checker.beginnings import Text
 from minispec.evidence.theory.statistics import Cell
 
 PARTS = 8  # cells of a later token
@@ -29,6 +29,17 @@ DISTANCES = (1, 2, 3, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
+class Counterexample:
+    """An event that should be more likely, or less."""
+
+    event: str  #: in words
+    expected: float  #: its probability
+    frequency: float  #: its share of the texts
+    prompt: Text | None = None  #: that the text follows; None if it may be any
+    tokens: Text = ()  #: that the text begins with; empty if they may be any
+
+
+@dataclass(frozen=True)
 class Grouping:
     """How often numbers came in each cell of a test, and how likely each cell is."""
 
@@ -37,6 +48,12 @@ class Grouping:
     exact: dict[Cell, float]  #: the probability of each
     units: int  #: how many texts, or pairs of texts, are independent also where the engine is wrong
     describe: Callable[[Cell], str]  #: says in words what a cell is
+
+    def counterexample(self) -> Counterexample:
+        """Returns the cell that is farthest off."""
+        total = sum(self.counts.values())
+        worst = max(self.exact, key=lambda cell: abs(self.counts[cell] / total - self.exact[cell]))
+        return Counterexample(self.describe(worst), self.exact[worst], self.counts[worst] / total)
 
 
 def groupings(numbers: Tensor, previous_ids: Tensor) -> Iterator[Grouping]:
@@ -92,7 +109,7 @@ def count_cells(columns: Tensor, sizes: Sequence[int]) -> Counter[Cell]:
     """Counts the rows of columns [M, C], where column c holds numbers below `sizes[c]`."""
     rows = np.ravel_multi_index(tuple(columns.T.numpy()), sizes)
     cells = product(*map(range, sizes))
-    return Counter(dict(zip(cells, np.bincount(rows, minlength=math.prod(sizes)).tolist(), strict=True)))
+    return Counter(dict(zip(cells, np.bincount(rows, minlength=np.prod(sizes)).tolist(), strict=True)))
 
 
 def after_ids(i: int, back: int, numbers: Tensor, previous_ids: Tensor) -> Grouping:

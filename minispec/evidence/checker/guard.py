@@ -5,15 +5,15 @@ processes would go on with the check. It may never come back.
 """
 
 import os
-import select
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from multiprocessing import Pipe
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -30,12 +30,11 @@ class OutOfTime(BaseException):
 
 
 class Forks:
-    """How often this process has forked, and the pipes in which a copy says that it came back."""
+    """The pipes in which a copy of this process, made by a fork, says that it came back."""
 
-    count = 0
-    pipe: tuple[int, int] = (-1, -1)  #: the latest pipe: where to read from, and where to write to
-    latest: int | None = None  #: where to read what the latest copy says
-    origin: int | None = None  #: in a copy: where to write what the process that was copied reads
+    pipe: Any = None  #: the latest pipe: where to read from, and where to write to
+    latest: Any = None  #: where to read what the latest copy says
+    origin: Any = None  #: in a copy: where to write what the process that was copied reads
 
 
 def called(function: Callable[..., T], *arguments: object, limit: float | None = None) -> T:
@@ -50,7 +49,7 @@ def called(function: Callable[..., T], *arguments: object, limit: float | None =
     """
     watch_forks()
     process = os.getpid()
-    forks = Forks.count
+    latest = Forks.latest
     try:
         with time_limit(limit):
             return function(*arguments)
@@ -61,28 +60,24 @@ def called(function: Callable[..., T], *arguments: object, limit: float | None =
     finally:
         if os.getpid() != process:
             end_copy()
-        if Forks.count != forks and copy_came_back():
+        if Forks.latest is not latest and copy_came_back():
             raise Stopped("it forked, and the copy of the process came back from it too")
 
 
 @cache
 def watch_forks() -> None:
-    """Counts forks from now on, where there are any."""
+    """Opens a pipe for each fork from now on, where there are any."""
 
     def before() -> None:
-        if Forks.latest is not None:
-            os.close(Forks.latest)
-        Forks.pipe = os.pipe()
+        Forks.pipe = Pipe(duplex=False)
 
     def in_parent() -> None:
-        Forks.count += 1
-        Forks.latest = Forks.pipe[0]
-        os.close(Forks.pipe[1])
+        Forks.latest, to_copy = Forks.pipe
+        to_copy.close()
 
     def in_copy() -> None:
-        Forks.latest = None
-        Forks.origin = Forks.pipe[1]
-        os.close(Forks.pipe[0])
+        from_copy, Forks.origin = Forks.pipe
+        from_copy.close()
 
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_copy)
@@ -91,16 +86,16 @@ def watch_forks() -> None:
 def end_copy() -> None:
     """Tells the process that was forked that this one came back, and ends this one."""
     if Forks.origin is not None:
-        os.write(Forks.origin, b"back")
+        Forks.origin.send(True)
     os._exit(1)
 
 
 def copy_came_back() -> bool:
     """Waits until the latest copy comes back or ends; one that works on for a second may live."""
-    if Forks.latest is None:
+    try:
+        return Forks.latest.poll(COPY_SECONDS) and Forks.latest.recv()
+    except EOFError:  # it has ended
         return False
-    readable, _, _ = select.select([Forks.latest], [], [], COPY_SECONDS)
-    return bool(readable) and os.read(Forks.latest, 4) != b""  # nothing: it has ended
 
 
 @contextmanager

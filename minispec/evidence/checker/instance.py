@@ -8,7 +8,7 @@ tree with one branch.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import chain, product
 
 import torch
 from torch import Tensor
@@ -83,7 +83,7 @@ class Instance:
         if len(self.p) != depth + 1:
             raise ValueError(f"{depth} draft tables need {depth + 1} of the target, not {len(self.p)}")
         tree = torch.tensor([self.parents], dtype=torch.long)
-        if not are_parents(tree) or self.tree_depth(self.k) != depth:
+        if not are_parents(tree) or self.depths[self.k] != depth:
             raise ValueError(f"{PARENTS_ORDER}; and the tree must be {depth} deep")
         if len(set(self.lengths)) < len(self.lengths) or not all(0 <= n <= self.k for n in self.lengths):
             raise ValueError(f"lengths must be different numbers from 0 to {self.k}, not {self.lengths}")
@@ -112,32 +112,31 @@ class Instance:
 
     @property
     def depths(self) -> list[int]:
-        """At which depth the pending token stands, 0, and each other."""
+        """At which depth the pending token stands, 0, and each other; they come level by level."""
         return depths_of(self.parents)
 
     @property
     def size(self) -> tuple[int, ...]:
         """K, V, lengths of rows, different distributions (of p and q, of p), distributions, denominator."""
-        of_p = {dist for table in self.p for dist in table}
-        dists = [dist for table in (*self.p, *self.q) for dist in table]
+        dists = [*chain(*self.p, *self.q)]
         denominator = max(Fraction(prob).denominator for dist in dists for prob in dist)
         lengths = 0 if self.lengths == (self.k,) else len(self.lengths)
-        return (self.k, self.vocab_size, lengths, len(set(dists)), len(of_p), len(dists), denominator)
-
-    def tree_depth(self, n: int) -> int:
-        """How deep the first n tokens of the tree are."""
-        return self.depths[n]  # they come level by level
-
-    def target_distributions(self, position: int) -> Tensor:
-        """Returns the target's distribution of a token after every prefix: [V^position, V] float64."""
-        return self._after_prefixes(self.p[position], position)
+        return (
+            self.k,
+            self.vocab_size,
+            lengths,
+            len(set(dists)),
+            len(set(chain(*self.p))),
+            len(dists),
+            denominator,
+        )
 
     def distribution(self) -> Tensor:
         """Returns the joint distribution of the target's d+1 tokens, d being each length's depth in turn.
 
         All lengths are equally likely, so the sum over all N texts of all lengths is 1: [N] float64.
         """
-        first = self.target_distributions(0)[0] / len(self.lengths)
+        first = self._after_prefixes(self.p)[0][0] / len(self.lengths)
         return self.continue_texts(lambda length, position: torch.zeros(()) if position else first)
 
     def continue_texts(self, new_weights: Callable[[int, int], Tensor]) -> Tensor:
@@ -148,8 +147,8 @@ class Instance:
         parts = []
         for n in self.lengths:
             texts = torch.zeros(1, dtype=torch.float64)
-            for position in range(self.tree_depth(n) + 1):
-                texts = (texts[:, None] * self.target_distributions(position)).flatten()
+            for position, dists in enumerate(self._after_prefixes(self.p[: self.depths[n] + 1])):
+                texts = (texts[:, None] * dists).flatten()
                 texts = texts + new_weights(n, position)
             parts.append(texts)
         return torch.cat(parts)
@@ -157,19 +156,21 @@ class Instance:
     def texts(self) -> Iterator[tuple[int, ...]]:
         """Yields the texts in the order in which `distribution` has their probabilities."""
         for n in self.lengths:
-            yield from product(range(self.vocab_size), repeat=self.tree_depth(n) + 1)
+            yield from product(range(self.vocab_size), repeat=self.depths[n] + 1)
 
     def drafts(self) -> PossibleDrafts:
         """Returns every draft that has a probability above 0, ready for a rule; the sum of these is 1."""
-        p = [self.target_distributions(position) for position in range(len(self.p))]
-        q = [self._after_prefixes(table, position) for position, table in enumerate(self.q)]
+        p = self._after_prefixes(self.p)
+        q = self._after_prefixes(self.q)
         drafts = possible_drafts(p, q, self.parents, self.choice, self.lengths)
         return replace(drafts, weights=drafts.weights / drafts.weights.sum())
 
-    def _after_prefixes(self, table: Table, position: int) -> Tensor:
-        """Returns a table's distribution after every prefix: [V^position, V] float64."""
-        rows = torch.tensor([[*map(float, dist)] for dist in table], dtype=torch.float64)
-        return rows.expand(self.vocab_size**position, -1)
+    def _after_prefixes(self, tables: Sequence[Table]) -> list[Tensor]:
+        """Returns for each position i the distribution after every prefix: [V^i, V] float64."""
+        rows = (
+            torch.tensor([[*map(float, dist)] for dist in table], dtype=torch.float64) for table in tables
+        )
+        return [row.expand(self.vocab_size**position, -1) for position, row in enumerate(rows)]
 
 
 def possible_drafts(
@@ -181,10 +182,10 @@ def possible_drafts(
     other arguments are those of an `Instance`.
     """
     columns = zip(*(_proposing(p, q, parents, choice, n) for n in lengths), strict=True)
-    tokens, probs, proposed, target_probs, prefixes, weights = map(torch.cat, columns)
+    tokens, probs, proposed, *others = map(torch.cat, columns)
     is_chain = list(parents) == list(range(len(parents)))
     shape = None if is_chain else torch.tensor([parents]).expand(len(tokens), -1)
-    return PossibleDrafts(Draft(tokens, probs, proposed, shape), target_probs, prefixes, weights)
+    return PossibleDrafts(Draft(tokens, probs, proposed, shape), *others)
 
 
 def _proposing(

@@ -5,10 +5,13 @@ instances here have what rules fail on: zeros, ties, p = q, p = q but for roundi
 certainty, distributions that depend on the prefix, rows of several lengths, candidates that come twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
-from itertools import chain, product
+from itertools import product, starmap
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,33 +21,19 @@ from minispec.evidence.checker.instance import CHOICES, Instance, Table, TableRo
 from minispec.verifiers.coupled import scramble
 
 TableMaker = Callable[[int, int, int], Table]
-Shapes = Sequence[tuple[Sequence[int], Sequence[tuple[int, int, int]]]]
 
-SPARSE = (0, 0, 1, 1, 2, 3)  # distributions made of these weights often have zeros and ties
-DENSE = (0, 1, 1, 2, 3, 4)  # and of these less often: several candidates need more to be wrong about
 UNEQUAL = 2**-43  # p and q differ so little; but by more than `NEGLIGIBLE`, so that a rejection is a branch
-# Parents; then V, how many instances with rows of one length, how many with rows of several.
-CHAINS = (
-    (range(1), ((2, 10, 8), (3, 12, 4), (4, 5, 0), (5, 5, 0))),
-    (range(2), ((2, 28, 8), (3, 20, 4), (5, 3, 0))),
-    (range(3), ((2, 20, 6), (3, 10, 3), (4, 2, 0))),
-    (range(4), ((2, 6, 2), (3, 2, 1), (5, 2, 0))),
-)
-TREES = (
-    ((0, 0), ((2, 2, 1), (3, 4, 0), (4, 1, 0))),
-    ((0, 0, 0), ((2, 1, 1), (3, 2, 0), (4, 1, 0))),
-    ((0, 1, 1), ((2, 1, 0),)),
-    ((0, 0, 1), ((2, 1, 1), (3, 2, 0))),
-    ((0, 0, 1, 2), ((2, 2, 1), (3, 2, 0))),  # two chains side by side
-    ((0, 0, 1, 3), ((2, 1, 0),)),
-    ((0, 0, 1, 1, 2), ((2, 1, 0),)),
-    ((0, 0, 1, 2, 3), ((2, 0, 1),)),
-)
+FAMILIES = tomllib.loads(Path(__file__).with_name("instances.toml").read_text(encoding="utf-8"))
 
 
 def fractions(*weights: int) -> TableRow:
     """Returns the distribution with these weights."""
     return tuple(Fraction(weight, sum(weights)) for weight in weights)
+
+
+def listed(name: str) -> list[TableRow]:
+    """Returns distributions that are listed in instances.toml."""
+    return [fractions(*weights) for weights in FAMILIES[name]]
 
 
 def one_token(p: TableRow, q: TableRow, after: TableRow | None = None) -> Instance:
@@ -60,19 +49,16 @@ def standard_instances() -> tuple[Instance, ...]:
     but for rounding (where a rejection leaves no residual), disjoint supports, near certainty. The others are
     seeded, with distributions that differ after every prefix, up to K = 4 and V = 5.
     """
-    halves = [fractions(1, 0), fractions(0, 1), fractions(1, 1)]
-    thirds = [fractions(1, 2), fractions(2, 1)]
-    three_ids = [(1, 0, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 1, 1), (1, 2, 0), (2, 0, 1)]
+    halves, thirds, three_ids = map(listed, ("halves", "thirds", "three_ids"))
     family = [Instance(((p,),), ()) for p in (*halves, *thirds, fractions(1, 2, 3))]
     family += [one_token(p, q, after) for p, after, q in product(halves, repeat=3)]
     family += [
         one_token(p, q, after) for p, q in product(halves + thirds, repeat=2) for after in (p, p[::-1])
     ]
-    family += [one_token(fractions(*p), fractions(*q)) for p, q in product(three_ids, repeat=2)]
-    family += [one_token(fractions(3, 2, 1), fractions(1, 1, 4))]
-    family += [one_token(p, q) for p, q in nearly_equal_or_certain()]
+    different = (fractions(3, 2, 1), fractions(1, 1, 4))
+    family += starmap(one_token, [*product(three_ids, repeat=2), different, *nearly_equal_or_certain()])
     family += [Instance(((p,),) * (k + 1), ((q,),) * k) for k in (2, 3) for p, q in product(halves, repeat=2)]
-    family += seeded_instances(CHAINS, mixed_table)
+    family += seeded_instances("chains", mixed_table)
     return smallest_first(family)
 
 
@@ -82,11 +68,12 @@ def greedy_instances() -> tuple[Instance, ...]:
 
     What a greedy rule has to do is then what every rule has to: emit the target's text.
     """
-    certain = [fractions(1, 0), fractions(0, 1)]
-    drafts = [*certain, fractions(1, 1), fractions(1, 2), fractions(2, 1)]
+    halves = listed("halves")
+    certain = halves[:2]
+    drafts = halves + listed("thirds")
     family = [Instance(((p,),), ()) for p in certain]
     family += [one_token(p, q, after) for p, after, q in product(certain, certain, drafts)]
-    family += seeded_instances(CHAINS, certain_table)
+    family += seeded_instances("chains", certain_table)
     return smallest_first(family)
 
 
@@ -97,12 +84,13 @@ def large_instances(certain: bool = False) -> tuple[Instance, ...]:
     Up to 1,024 ids for one drafted token, 32 for two, and two for up to 8. Of many ids only a few have a
     probability above 0, so that every branch can be enumerated. `certain`: the target is at temperature 0.
     """
-    shapes = ((range(1), ((4, 6, 2),)), (range(2), ((3, 3, 1),)))
-    narrow = list(seeded_instances(shapes, certain_table if certain else dense_table, dense_table))
-    sizes = {1: (32, 256, 1024), 2: (32,)}
-    wide = [widened(instance, size) for instance in narrow for size in sizes[instance.k]]
-    long = ((range(6), ((2, 2, 0),)), (range(8), ((2, 1, 0),)))
-    return smallest_first([*wide, *seeded_instances(long, certain_table if certain else dense_table)])
+    target_table = certain_table if certain else dense_table
+    wide = [
+        widened(instance, size)
+        for instance in seeded_instances("narrow", target_table, dense_table)
+        for size in FAMILIES["wide"][instance.k - 1]
+    ]
+    return smallest_first([*wide, *seeded_instances("long", target_table)])
 
 
 def widened(instance: Instance, size: int) -> Instance:
@@ -115,11 +103,10 @@ def widened(instance: Instance, size: int) -> Instance:
 
     def widen(table: Table) -> Table:
         row: list[Any] = [0] * size
-        row[step - 1 :: step] = [*table[0], *[0] * (len(row[step - 1 :: step]) - len(table[0]))]
+        row[step - 1 :: step] = table[0]
         return (tuple(row),)
 
-    p = tuple(map(widen, instance.p))
-    return Instance(p, tuple(map(widen, instance.q)), instance.lengths, instance.parents, instance.choice)
+    return replace(instance, p=tuple(map(widen, instance.p)), q=tuple(map(widen, instance.q)))
 
 
 @cache
@@ -130,14 +117,12 @@ def tree_instances(*choices: str, certain: bool = False) -> tuple[Instance, ...]
     the target is at temperature 0; then there are about 90.
     """
     target_table = certain_table if certain else dense_table
-    return smallest_first(
-        instance
-        for choice in choices or CHOICES
-        for instance in chain(
-            () if certain else two_candidates(choice),
-            seeded_instances(TREES, target_table, dense_table, choice),
-        )
-    )
+    pairs = [] if certain else list(product(listed("two_candidates"), repeat=2))
+    family: list[Instance] = []
+    for choice in choices or CHOICES:
+        family += [Instance(((p,), (p,)), ((q,),), (), (0, 0), choice) for p, q in pairs]
+        family += seeded_instances("trees", target_table, dense_table, choice)
+    return smallest_first(family)
 
 
 def smallest_first(family: Iterable[Instance]) -> tuple[Instance, ...]:
@@ -145,44 +130,38 @@ def smallest_first(family: Iterable[Instance]) -> tuple[Instance, ...]:
     return tuple(sorted(dict.fromkeys(family), key=lambda instance: instance.size))
 
 
-def two_candidates(choice: str = "with replacement") -> Iterator[Instance]:
-    """Yields the smallest trees: two candidates for one token, and the same p and q for the next."""
-    for p, q in product((fractions(1, 0), fractions(1, 1), fractions(1, 2)), repeat=2):
-        yield Instance(((p,), (p,)), ((q,),), (), (0, 0), choice)
-
-
 def nearly_equal_or_certain() -> Iterator[tuple[TableRow, TableRow]]:
     """Yields pairs p, q that are almost certain, or equal but for rounding."""
     half = fractions(1, 1)
-    for rare in (Fraction(1, 10**6), 1e-12):
-        sure = (1 - rare, rare)
-        unsure = (rare, 1 - rare)
+    for sure in (fractions(999_999, 1), (1 - 1e-12, 1e-12)):
+        unsure = sure[::-1]
         yield from ((sure, unsure), (unsure, sure), (half, sure), (sure, half), (sure, sure))
-    for p in ((0.5, 0.5), (0.25, 0.75), (0.25, 0.25, 0.5)):
+    for p in map(tuple, FAMILIES["nearly_equal"]):
         yield p, tuple(prob * (1 + UNEQUAL) for prob in p)  # p < q everywhere: the residual is empty
 
 
-def mixed_table(rows: int, size: int, seed: int, weights: Sequence[int] = SPARSE) -> Table:
-    """Returns distributions of such weights: [rows, size]."""
-    chosen = [weights[number] for number in hashed_integers(rows * size, len(weights), seed)]
-    chunks = [chosen[row * size : (row + 1) * size] for row in range(rows)]
+def mixed_table(rows: int, size: int, seed: int, weights: str = "sparse") -> Table:
+    """Returns distributions of such weights in instances.toml: [rows, size]."""
+    faces = FAMILIES[weights]
+    chosen = [faces[number] for number in hashed_integers(rows * size, len(faces), seed)]
+    chunks = torch.tensor(chosen).view(rows, size).tolist()
     return tuple(fractions(*(chunk if any(chunk) else [1, *chunk[1:]])) for chunk in chunks)
 
 
-dense_table = partial(mixed_table, weights=DENSE)  # with few zeros
+dense_table = partial(mixed_table, weights="dense")  # with few zeros
 
 
 def seeded_instances(
-    shapes: Shapes,
+    shapes: str,
     target_table: TableMaker,
     free_table: TableMaker = mixed_table,
     choice: str = "with replacement",
 ) -> Iterator[Instance]:
-    """Yields instances of some shapes, a pure function of a counter.
+    """Yields instances of some shapes in instances.toml, a pure function of a counter.
 
     Tables are made by (rows, V, seed) -> table; the draft's by `free_table`, or like the target's.
     """
-    for parents, size, plain, ragged in ((parents, *counts) for parents, sizes in shapes for counts in sizes):
+    for parents, size, plain, ragged in FAMILIES[shapes]:
         k = len(parents)
         depth = depths_of(parents)[-1]
         for number in range(plain + ragged):

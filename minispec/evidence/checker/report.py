@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import groupby, product
+from operator import itemgetter
 from typing import Literal
 
 from minispec.evidence.checker.instance import Instance, Probability, Table, TableRow
@@ -125,12 +127,10 @@ class Report:
 
         It was made for drafts of other sizes. So those that it refuses there, too, say nothing about it.
         """
-        refused = [result for result in (*self.results, *larger.results) if not result.applies]
         omitted = [
-            replace(
-                result, reason=None, raised=False, left_out=f"the rule does not take them: {result.reason}"
-            )
-            for result in refused
+            replace(result, reason=None, left_out=f"the rule does not take them: {result.reason}")
+            for result in (*self.results, *larger.results)
+            if not result.applies
         ]
         kept = tuple(result for result in larger.results if result.applies)
         return replace(larger, results=kept, omitted=(*self.omitted, *omitted, *larger.omitted))
@@ -162,19 +162,19 @@ def describe_instance(instance: Instance) -> Iterator[str]:
 
 def describe_tree(parents: Sequence[int]) -> str:
     """Says which candidates, counted from 1, follow which."""
-    children = {
-        parent: [str(i + 1) for i, other in enumerate(parents) if other == parent] for parent in parents
-    }
-    groups = (f"after {parent}: {', '.join(siblings)}" for parent, siblings in children.items())
+    groups = (
+        f"after {parent}: {', '.join(str(i) for i, _ in siblings)}"
+        for parent, siblings in groupby(enumerate(parents, 1), itemgetter(1))
+    )
     return "; ".join(groups).removeprefix("after 0: ")
 
 
 def describe_tables(name: str, tables: Sequence[Table]) -> Iterator[str]:
     """Yields a line per distribution."""
     for position, table in enumerate(tables):
-        for number, dist in enumerate(table):
-            digits = [str(number // len(dist) ** (position - 1 - i) % len(dist)) for i in range(position)]
-            after = f" after {' '.join(digits)}" if len(table) > 1 else ""
+        prefixes = product(range(len(table[0])), repeat=position)
+        for prefix, dist in zip(prefixes, table, strict=False):
+            after = f" after {' '.join(map(str, prefix))}" if len(table) > 1 else ""
             yield f"{name} of token {position + 1}{after}: {describe_distribution(dist)}"
 
 
@@ -240,16 +240,14 @@ def describe_method(report: Report) -> Iterator[str]:
 
 def align_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yields aligned lines."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     for row in (head, *rows):
         yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
 
 
 def format_probability(prob: Probability) -> str:
     """Writes a probability as a fraction where it is one with a small denominator, else in four digits."""
-    if isinstance(prob, Fraction):
-        return str(prob)
-    near = Fraction(prob).limit_denominator(1000)
+    near = prob if isinstance(prob, Fraction) else Fraction(prob).limit_denominator(1000)
     if abs(float(near) - prob) < 1e-13 and (near or not prob):
         return str(near)
     return f"{prob:.4g}"

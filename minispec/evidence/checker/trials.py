@@ -1,6 +1,5 @@
 """Trying a rule on one instance: by enumerating all of its branches, or by sampling it."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -25,9 +24,6 @@ MAX_TEXTS = 2000  # of an instance that is sampled; with more, tokens are compar
 BRANCHES = f"they have more than {MAX_BRANCHES:,} branches"
 
 Choices = tuple[tuple[int, int], ...]  # per decision: the outcome that was taken, and how many there were
-
-
-REFUSED = "the rule refuses them"
 
 
 class TooMany(Exception):
@@ -67,13 +63,8 @@ class InstanceResult:
     samples: int = 0  #: how many were drawn
     detects: float = 0.0  #: what is at least this far off is caught, but for a probability of 1e-6
     left_out: str | None = None  #: why the instance was not checked; None if it was
-    raised: bool = False  #: whether what is wrong is that the rule raised an exception
+    applies: bool = True  #: whether the rule takes it: it neither refused it nor raised an exception
     texts: tuple[TextProbability, ...] = ()  #: all that can come or did, if their distribution is wrong
-
-    @property
-    def applies(self) -> bool:
-        """Whether the rule takes the instance: it neither refused it nor raised an exception."""
-        return not self.raised and not (self.left_out or "").startswith(REFUSED)
 
 
 def enumerate_rule(
@@ -101,7 +92,7 @@ def enumerate_rule(
     for key, (last, token, choices), weight in enumerate_branches(run, starts, max_rows):
         leaves[key, choices] = Leaf(key, last, token, weights[key] * weight)
         if len(leaves) > MAX_BRANCHES:
-            raise TooMany(f"more than {MAX_BRANCHES:,} branches")
+            raise TooMany
     return leaves
 
 
@@ -119,8 +110,8 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
     A rule emits between one token and one more than the draft is deep. The target then goes on to so many, by
     its own distributions. So all rules can be compared. The leaves' weights sum to 1.
     """
-    draft_rows, lasts, tokens, weights = zip(*leaves, strict=True)
-    draft, last, token = (torch.tensor(column) for column in (draft_rows, lasts, tokens))
+    *columns, weights = zip(*leaves, strict=True)
+    draft, last, token = map(torch.tensor, columns)
     weight = torch.tensor(weights, dtype=torch.float64)
     depth = torch.tensor(instance.depths)[last]
     texts = drafts.prefixes[draft, last] * instance.vocab_size + token  # depth + 1 tokens
@@ -153,8 +144,9 @@ def compare_exactly(
         return failed_call(instance, stopped)
     expected = instance.distribution()
     actual = text_distribution(leaves.values(), instance, drafts)
-    error = float((actual - expected).abs().max())
-    distance = float((actual - expected).abs().sum()) / 2
+    differences = (actual - expected).abs()
+    error = float(differences.max())
+    distance = float(differences.sum()) / 2
     result = InstanceResult(instance, distance=distance, error=error, branches=len(leaves))
     return add_reason(result, expected, actual, tolerance) if error > tolerance else result
 
@@ -162,10 +154,10 @@ def compare_exactly(
 def failed_call(instance: Instance, stopped: Exception) -> InstanceResult:
     """Returns what is known of an instance on which no distribution came out."""
     if isinstance(stopped, Broken):
-        return InstanceResult(instance, str(stopped), raised=isinstance(stopped, Raised))
-    return InstanceResult(
-        instance, left_out=BRANCHES if isinstance(stopped, TooMany) else f"{REFUSED}: {stopped}"
-    )
+        return InstanceResult(instance, str(stopped), applies=not isinstance(stopped, Raised))
+    if isinstance(stopped, TooMany):
+        return InstanceResult(instance, left_out=BRANCHES)
+    return InstanceResult(instance, left_out=f"the rule refuses them: {stopped}", applies=False)
 
 
 def add_reason(result: InstanceResult, expected: Tensor, actual: Tensor, tolerance: float) -> InstanceResult:
@@ -219,14 +211,14 @@ def compare_samples(
     actual = text_distribution(leaves, instance, drafts)
     by_token = len(expected) > MAX_TEXTS and instance.lengths == (instance.k,)
     columns = [
-        token_distributions(dist, instance.vocab_size) if by_token else [dist]
+        token_distributions(dist, instance) if by_token else [dist.tolist()]
         for dist in (expected, samples * actual)
     ]
     share = false_alarm / len(columns[0])
-    tests = []
-    for exact, counts in zip(*columns, strict=True):
-        cells = dict[Cell, Any](enumerate(counts.tolist()))
-        tests.append(check_sample("rule", cells, dict(enumerate(exact.tolist())), share))
+    tests = [
+        check_sample("rule", dict[Cell, Any](enumerate(counts)), dict(enumerate(exact)), share)
+        for exact, counts in zip(*columns, strict=True)
+    ]
     worst = max(tests, key=lambda test: (not test.passed, test.distance - test.threshold))
     detects = max(test.detects for test in tests)
     bound = margin(worst.cells, samples, share)
@@ -261,7 +253,7 @@ def drawn_leaves(
     return [Leaf(row, last, token, share) for (row, last, token), share in outcomes]
 
 
-def token_distributions(texts: Tensor, vocab_size: int) -> list[Tensor]:
+def token_distributions(texts: Tensor, instance: Instance) -> list[list[float]]:
     """Returns the distribution of each token of texts with D+1 tokens: [V^(D+1)] -> D+1 times [V]."""
-    tokens = round(math.log(len(texts), vocab_size))
-    return [texts.reshape(-1, vocab_size, vocab_size**i).sum((0, 2)) for i in reversed(range(tokens))]
+    size = instance.vocab_size
+    return [texts.reshape(-1, size, size**i).sum((0, 2)).tolist() for i in reversed(range(len(instance.p)))]

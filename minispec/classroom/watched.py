@@ -78,9 +78,9 @@ def cache_faults(log: Sequence[Forward], prompt: Sequence[int], emitted: Sequenc
     start = 0
     for number, end in enumerate(rounds_of(log, prompt)):
         target = log[end]
-        beginning = target.after[: len(target.cached) + 1]
+        actually_read = target.after[: len(target.cached) + 1]
         drafted = [forward for forward in log[start:end] if forward.model == "draft model"]
-        if beginning != text[: len(beginning)]:
+        if actually_read != text[: len(actually_read)]:
             faults.add("what the target has read is not the text")
         elif drafted and len(target.tokens) > 1:
             faults |= _draft_faults(drafted[-1].after, target.after)

@@ -31,7 +31,7 @@ from minispec.verifiers.lossy import verify_mixture
 from minispec.verifiers.registry import CHAINS
 
 
-def loss_note(verifier: str, temperature: float) -> str | None:
+def why_lossy(verifier: str, temperature: float) -> str | None:
     """Says that a verifier is lossy; None if it is not. At temperature 0 only a mixture is lossy."""
     if CHAINS[verifier].lossless or (temperature == 0 and verifier != verify_mixture.name):
         return None

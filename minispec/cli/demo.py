@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, chosen_drafter, loss_note, print_advice, read_k
+from minispec.cli.decoding import Decoding, chosen_drafter, print_advice, read_k, why_lossy
 from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
 from minispec.core.batch import Request, checked_prompt
@@ -141,7 +141,7 @@ def decode_both_ways(
         for run in runs:
             run.timed(warm_up)
         console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}:", style="bold")
-        if note := loss_note(verifier, temperature):
+        if note := why_lossy(verifier, temperature):
             console.print(note)
         console.print(printable(text), style="dim", end="", markup=False, soft_wrap=True)
         show(runs[-1].speculative([request]), pair, console)  # the terminal slows it: it is not timed
@@ -174,7 +174,7 @@ def describe(run: Decoding, alone: Outcome, drafted: Outcome, advice: Sequence[s
     return {
         "drafter": run.drafter.name,
         "verifier": drafted.label,
-        "lossless": loss_note(run.verifier, run.warp.temperature) is None,
+        "lossless": why_lossy(run.verifier, run.warp.temperature) is None,
         **{name: getattr(drafted, name) for name in figures},
         **{name: getattr(drafted.statistics, name) for name in counts},
         "target_only_seconds": alone.seconds,

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, chosen_drafter, loss_note, read_k
+from minispec.cli.decoding import Decoding, chosen_drafter, read_k, why_lossy
 from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_file, request_of
 from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
@@ -99,7 +99,7 @@ def generate(
     decoding = Decoding(models, computed, verifier, warp, width, seed, entry)
     if width and k == AUTO:
         decoding = replace(decoding, costs=decoding.measured_costs(queue[0], 5))
-    note = loss_note(verifier, temperature) if width else None
+    note = why_lossy(verifier, temperature) if width else None
     if requests is not None:
         rounds = decoding.speculative(queue, batch_size or BATCH_SIZE)
         print_notes(note, cost)

@@ -52,17 +52,17 @@ class NativeExitGPT(EarlyExitGPT):
         core = partial(super().propose, cache, pending, k, warp, rng)
         return native_draft(self, cache, pending, k, warp, rng, core)
 
-    def draw(self, tokens: Tensor, cache: ExitCache, k: int, *how: Any) -> tuple[Tensor, Tensor, int]:
+    def draw(self, tokens: Tensor, cache: ExitCache, k: int, *sampling: Any) -> tuple[Tensor, Tensor, int]:
         """Draws after tokens [B] as `NativeGPT.draw` does, by the first layers; all K+1 are read ahead.
 
-        how: temperature, numbers, and budgets or none, as there.
+        sampling: temperature, numbers, and budgets or none, as there.
         """
         if not cache.shared or not self.can_draw(cache, k):
             raise ValueError(f"an exit draws into the cache of its run, if it has space: not {k} more tokens")
         if cache.first.row_lengths != cache.row_lengths:  # a generator that enumerates drafts more than once
             cache.first.truncate(cache.row_lengths)
         streams = space_for(cache.rows, max(k, 0) + 1, self.hidden_size, dtype=self.native.dtype)
-        drawn = self.native.draw(tokens, cache.first, k, *how, part=(self._exit, streams.data_ptr()))
+        drawn = self.native.draw(tokens, cache.first, k, *sampling, part=(self._exit, streams.data_ptr()))
         cache.streams = [streams]
         return drawn
 

@@ -38,9 +38,9 @@ def measure(bench: BenchRun) -> Results:
     costs = all_costs(bench, [setting for _, (setting, *_) in sweeps])
     predicted = []
     for section, settings in sweeps:
-        texts = texts_of(bench, settings[0])
+        acceptance_probs = acceptance_probs_of(bench, settings[0])
         part_costs = costs[cost_request(settings[0])]
-        predictions = (predict(bench, setting, part_costs, texts) for setting in settings)
+        predictions = (predict(bench, setting, part_costs, acceptance_probs) for setting in settings)
         predicted += [{"section": section} | prediction for prediction in predictions]
     return {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -49,10 +49,10 @@ def measure(bench: BenchRun) -> Results:
     }
 
 
-def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Text]) -> Results:
+def predict(bench: BenchRun, setting: Setting, costs: Costs, acceptance_probs: Sequence[Text]) -> Results:
     """Returns what a setting with a K should come to, by exact counts of rounds and by theorem 3.8.
 
-    `costs` are those of the setting, `texts` acceptance probabilities of target-only texts.
+    `costs` are those of the setting, `acceptance_probs` those of target-only texts.
     """
     results = bench.results["target-only"]
     rates = {
@@ -62,7 +62,7 @@ def predict(bench: BenchRun, setting: Setting, costs: Costs, texts: Sequence[Tex
     }
     fastest, same_backend = (rates[*results[side].values()] for side in ("baseline", "speculative"))
     faster = fastest / same_backend
-    expected = predict_speed_up(costs, texts, setting.k, faster=faster)
+    expected = predict_speed_up(costs, acceptance_probs, setting.k, faster=faster)
     return {
         "setting": setting.name,
         "k": setting.k,
@@ -94,7 +94,7 @@ def all_costs(bench: BenchRun, settings: Iterable[Setting]) -> dict[Setting, Cos
     return {request: median_costs(measured_costs) for request, measured_costs in passes.items()}
 
 
-def texts_of(bench: BenchRun, setting: Setting) -> list[Text]:
+def acceptance_probs_of(bench: BenchRun, setting: Setting) -> list[Text]:
     """Returns acceptance probabilities of target-only texts, on prompts that nothing is measured on."""
     prompts = bench.prompts.learning
     warp = Warp(setting.temperature)

@@ -73,11 +73,14 @@ def target_only(bench: BenchRun) -> Results:
         }
         for number, ((verifier, temperature), (backend, _), threads) in enumerate(combinations)
     ]
-    fastest = {"baseline": fastest_of(rows, "target_only"), "speculative": fastest_of(rows, "speculative")}
-    return {"k": TRIED_K, "rows": rows, "unavailable": unavailable} | fastest
+    fastest_settings = {
+        "baseline": fastest_setting(rows, "target_only"),
+        "speculative": fastest_setting(rows, "speculative"),
+    }
+    return {"k": TRIED_K, "rows": rows, "unavailable": unavailable} | fastest_settings
 
 
-def fastest_of(rows: Sequence[Results], side: str) -> Results:
+def fastest_setting(rows: Sequence[Results], side: str) -> Results:
     """Returns the backend and number of threads whose tokens take least time, greedy and sampled together."""
     seconds = Counter[tuple[str, int]]()
     for row in rows:

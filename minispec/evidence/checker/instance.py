@@ -139,17 +139,17 @@ class Instance:
         first = self._after_prefixes(self.p)[0][0] / len(self.lengths)
         return self.continue_texts(lambda length, position: torch.zeros(()) if position else first)
 
-    def continue_texts(self, new_weights: Callable[[int, int], Tensor]) -> Tensor:
+    def continue_texts(self, ending_probs: Callable[[int, int], Tensor]) -> Tensor:
         """Lets the target go on with texts until they are as long as those of `distribution`: [N] float64.
 
-        new_weights: (length of the row, i) -> probabilities of texts that end with i + 1 tokens, [V^(i+1)].
+        ending_probs: (length of the row, i) -> probabilities of texts that end with i + 1 tokens, [V^(i+1)].
         """
         parts = []
         for n in self.lengths:
             texts = torch.zeros(1, dtype=torch.float64)
             for position, dists in enumerate(self._after_prefixes(self.p[: self.depths[n] + 1])):
                 texts = (texts[:, None] * dists).flatten()
-                texts = texts + new_weights(n, position)
+                texts = texts + ending_probs(n, position)
             parts.append(texts)
         return torch.cat(parts)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from minispec.core.batch import Request, requests_of
+from minispec.core.batch import Prompts, Request, requests_of
 from minispec.core.cache import KVCache
 from minispec.core.draft import Drafter
 from minispec.core.loop import speculate
@@ -214,7 +214,6 @@ class WatchedDrafter:
         self.max_length = drafter.max_length
         self.lengths: CacheLengths | None = None
         self.start = drafter.start  # the time that prompts take is counted before `propose`
-        self.admit = drafter.admit
         self._drafter = drafter
         self._clock = clock
         self._before: tuple[int, ...] | None = None  # None until something is drafted in a round
@@ -223,6 +222,10 @@ class WatchedDrafter:
     def cache_lengths(self) -> tuple[int, ...] | None:
         """How many tokens its cache holds, row by row."""
         return self._drafter.cache_lengths
+
+    def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
+        """Has the drafter begin other prompts in these rows; hidden: [len(rows), n, D]."""
+        self._drafter.admit(rows, prompts, hidden)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Returns the drafter's draft after the pending tokens [B]."""

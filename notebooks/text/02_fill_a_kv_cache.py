@@ -153,9 +153,9 @@ recomputation(steps_without_cache(10, 20), steps_with_cache(10, 20), positions_w
 # %% tags=["written", "basic"]
 def catch_up(model, cache, text):
     """Makes the cache hold all of the text but its last token: reads or cuts what it must."""
-    held = int(cache.lengths)
-    if held < len(text) - 1:
-        read(model, cache, text[held:-1])
+    cached = int(cache.lengths)
+    if cached < len(text) - 1:
+        read(model, cache, text[cached:-1])
     cache.truncate([len(text) - 1])
 
 

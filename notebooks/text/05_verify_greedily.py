@@ -222,10 +222,10 @@ check("verify-greedily", verify_greedily)
 def accept_greedy(tokens, dists, target_dists, rng):
     """Keeps tokens while they are the target's most probable ones; adds the target's next."""
     best = target_dists.argmax(-1).tolist()  # [K+1]
-    agreed = 0
-    while agreed < len(tokens) and tokens[agreed] == best[agreed]:
-        agreed += 1
-    return tokens[:agreed] + [best[agreed]]  # a correction, or a bonus after full agreement
+    accepted = 0
+    while accepted < len(tokens) and tokens[accepted] == best[accepted]:
+        accepted += 1
+    return tokens[:accepted] + [best[accepted]]  # a correction, or a bonus after full agreement
 
 
 # %% [markdown]

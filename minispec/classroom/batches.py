@@ -37,7 +37,7 @@ def row_by_row(rule: Verifier) -> Verifier:
         for b, prompt_id in enumerate(rng.plan.prompt_ids):
             row = slice(b, b + 1)
             row_draft = Draft(draft.tokens[row], draft.probs[row], draft.lengths[row])
-            row_plan = replace(RoundPlan.unlimited(1, target_probs.device), prompt_ids=(prompt_id,))
+            row_plan = RoundPlan.unlimited(1, target_probs.device)._replace(prompt_ids=(prompt_id,))
             verdicts.append(rule.decide(row_draft, target_probs[row], RoundRng(rng.source, row_plan)))
         for verdict in verdicts:
             if not isinstance(verdict, Verdict) or verdict.accepted.shape != (1,):

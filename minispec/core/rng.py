@@ -7,7 +7,7 @@ keep two promises. What is masked, or certain, draws nothing. What has probabili
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -16,8 +16,7 @@ CERTAIN = 1 - 1e-12  # counts as 1: whether a number is drawn must not depend on
 UNLIMITED = 2**62  # a budget that no text reaches
 
 
-@dataclass(frozen=True)
-class RoundPlan:
+class RoundPlan(NamedTuple):
     """Where each row stands when a round begins, and how many tokens the round may add to it.
 
     Attributes:
@@ -55,8 +54,7 @@ class RoundPlan:
         return RoundPlan(tuple(range(rows)), (0,) * rows, (UNLIMITED,) * rows, device)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """What the decisions of B rows are about; tensors are made only for a source that asks for them.
 
     Attributes:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 LARGEST = 2**63 - 1  # what the library can count to
 NO_MEMORY = -3  # what a function of the library returns where the system refuses it memory
+CPU = torch.device("cpu")
 OUT_OF_MEMORY = "there is not enough memory for this call of the native backend; try fewer tokens or rows"
 
 
@@ -102,7 +103,7 @@ def granted(result: Any, *_: Any) -> Any:
 def space_for(*sizes: int, dtype: torch.dtype) -> Tensor:
     """Returns a tensor [sizes] for results, with any numbers; raises MemoryError if memory was refused."""
     try:
-        return torch.empty(sizes, dtype=dtype, device="cpu")  # whatever the default device is
+        return torch.empty(sizes, dtype=dtype, device=CPU)  # whatever the default device is
     except RuntimeError as error:
         raise MemoryError(OUT_OF_MEMORY) from error
 

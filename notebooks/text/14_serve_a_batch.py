@@ -269,13 +269,10 @@ predict("noise-of-the-row", guess=None)
 
 
 # %% tags=["claim-A7"]
-from dataclasses import replace
-
-
 class RowsNoise(minispec.KeyedRng):
     def categorical(self, probs, place=None):
-        plan = replace(place.plan, prompt_ids=tuple(range(len(probs))))
-        return super().categorical(probs, replace(place, plan=plan))
+        plan = place.plan._replace(prompt_ids=tuple(range(len(probs))))
+        return super().categorical(probs, place._replace(plan=plan))
 
 
 twice = {kind: sampled([prompts[1]] * 2, 1, kind(5)) for kind in (minispec.KeyedRng, RowsNoise)}

@@ -60,5 +60,5 @@ def test_a_full_address_space_ends_in_a_line():
         assert (status, out) == (2, "")
         assert err.startswith("minispec: there is not enough memory") and err.count("\n") == 1
     for name, count in ended.items():
-        assert count["answered"] and count["torch or numpy"], name
+        assert count["answered"] and len(count) > 1, name  # somebody was refused
     assert sum(count.get("the library", 0) for count in ended.values()) >= 3

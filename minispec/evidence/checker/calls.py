@@ -6,7 +6,6 @@ draws cannot be enumerated raises `NotScripted`; one that does not take an insta
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import torch
@@ -89,7 +88,7 @@ class CheckedRng(Lender):
             live = live & place.live.bool()
         live = live.reshape(-1)
         repeats = len(live) // len(rows)  # 1 if there are several rows
-        plan = replace(RoundPlan.unlimited(len(live), live.device), prompt_ids=rows * repeats)
+        plan = RoundPlan.unlimited(len(live), live.device)._replace(prompt_ids=rows * repeats)
         return Place(plan, live=live), live
 
 

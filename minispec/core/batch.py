@@ -176,7 +176,7 @@ class Batch:
     @property
     def live(self) -> tuple[bool, ...]:
         """Which rows are not done."""
-        return tuple(row.finish is None for row in self.rows)
+        return tuple([row.finish is None for row in self.rows])
 
     @property
     def texts(self) -> list[list[int]]:
@@ -186,7 +186,7 @@ class Batch:
     @property
     def cache_lengths(self) -> tuple[int, ...]:
         """How many tokens of each row a cache holds between rounds: all but the pending token."""
-        return tuple(len(row.tokens) - 1 for row in self.rows)
+        return tuple([len(row.tokens) - 1 for row in self.rows])
 
     def pending(self, device: torch.device) -> Tensor:
         """Returns the last committed token of each row: [B]."""
@@ -206,6 +206,6 @@ class Batch:
         drafted = draft.tokens.tolist()
         token = verdict.token.tolist()
         return tuple(
-            row.append([*(drafted[b][i] for i in indices), token[b]])
+            row.append([drafted[b][i] for i in indices] + [token[b]])
             for b, (row, indices) in enumerate(zip(self.rows, verdict.kept(), strict=True))
         )

@@ -179,9 +179,8 @@ def draft_within(
     check_fits(draft, pending, width, drafter.vocab_size)
     if draft.k <= min(plan.budgets):
         return draft
-    within_budget = (draft.depths.cpu() <= torch.tensor(plan.budgets)[:, None]).sum(
-        -1
-    )  # tokens come level by level
+    # Tokens come level by level.
+    within_budget = (draft.depths.cpu() <= torch.tensor(plan.budgets)[:, None]).sum(-1)
     space = max_length - torch.tensor(plan.starts)  # a tree has more tokens than levels, and all must fit
     return draft.cut(torch.minimum(within_budget, space))
 

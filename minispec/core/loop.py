@@ -116,7 +116,8 @@ def speculate(
         probs = warp(logits)
         verdict = verifier(draft, probs, RoundRng(rng, plan))
         emitted = batch.commit(draft, verdict)
-        rollback(cache, verdict, before, batch.cache_lengths)
+        lengths = batch.cache_lengths
+        rollback(cache, verdict, before, lengths)
 
         round = Round(
             index=index,
@@ -131,7 +132,7 @@ def speculate(
             live=live,
             emitted=emitted,
             finish=tuple(row.finish for row in batch.rows),
-            lengths=batch.cache_lengths,
+            lengths=lengths,
         )
         drafter.commit(round)  # catches up after full acceptance, and rolls back
         yield round

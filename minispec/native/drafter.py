@@ -70,7 +70,8 @@ def native_draft(
         if held.row_lengths != before:  # a generator that enumerates drafts more than once
             held.truncate(before)
         tokens, probs, used = model.draw(pending, held, k, warp.temperature, numbers, budgets)
-        lengths = torch.tensor([min(budget, k) for budget in budgets])
-        return used, DrawnDraft(tokens, probs, lengths)
+        if min(budgets) >= k:
+            return used, DrawnDraft(tokens, probs)
+        return used, DrawnDraft(tokens, probs, torch.tensor([min(budget, k) for budget in budgets]))
 
     return rng.source.decide(0 if warp.is_greedy else rows * k, native, core)

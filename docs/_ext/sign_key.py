@@ -27,8 +27,8 @@ COLOURS = {
     "#767676": "white on grey",
 }
 LOOKS = {
-    "p": ("what the target says", TARGET),
-    "q": ("what the draft says", DRAFTER),
+    "p": ("the target's distribution", TARGET),
+    "q": ("the draft's distribution", DRAFTER),
     "residual": ("p − q where it is positive, scaled to 1", STATES["correction"]),
 }
 

@@ -150,7 +150,7 @@ def twelfths(probability: float) -> str:
 def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], filled: bool) -> Picture:
     """Draws the tests of a round: p, q and the numbers drawn are given; min(1, p/q) and verdicts are not.
 
-    A verdict has the sign of its state; what comes out has its sign before it.
+    A verdict has the sign of its state; what is emitted has its sign before it.
 
     Args:
         r: a round at a temperature above 0.
@@ -171,11 +171,11 @@ def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], 
         given("number drawn", ["–" if test.drawn is None else f"{test.drawn:.2f}" for test in tests]),
         answer("min(1, p/q)", [f"{test.acceptance:.2f}" for test in tests], filled),
         answer(f"verdict: {' '.join(signs.values())}", verdicts, filled),
-        answer("comes out", came, filled),
+        answer("emitted", came, filled),
     ]
     task = (
         "Keep a token if its number lies below min(1, p/q). A dash: none was drawn, as p is not smaller, or "
         f"nothing is tested any more ({signs['untested']}). The target adds "
-        f"“{words[r.emitted[0][-1]].strip()}”. What comes out?"
+        f"“{words[r.emitted[0][-1]].strip()}”. What is emitted?"
     )
     return form("verdicts", lines, task)

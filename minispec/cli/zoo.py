@@ -67,9 +67,9 @@ def show_mutant(mutant: Mutant, as_json: bool, console: Console) -> None:
 def show(report: Zoo, console: Console) -> None:
     """Prints the kill matrix, what its columns are, and what it comes to."""
     letters = dict(zip((check.name for check in report.checks), ascii_lowercase, strict=False))
-    minispec = [check.name for check in report.checks if check.ours]
+    shipped = [check.name for check in report.checks if check.ours]
     others = [check.name for check in report.checks if not check.ours]
-    groups = (minispec, others)
+    groups = (shipped, others)
     headings = ["mutant", "damage", *("".join(letters[name] for name in names) for names in groups)]
     table = Table(title="Kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for heading in headings:

@@ -33,8 +33,9 @@ ABANDONED_SECONDS = 3600  # seconds after which such a folder is what an interru
 COMPILERS = ("g++", "clang++")
 TYPE_NAMES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}
 COMPUTES_IN = {torch.float32: torch.float32, torch.float64: torch.float64, torch.bfloat16: torch.float32}
+INT = ctypes.c_int64
+REAL = ctypes.c_double
 ADDRESS = ctypes.c_void_p
-CTYPES: dict[str, Any] = {"i": ctypes.c_int64, "d": ctypes.c_double, "p": ADDRESS, "-": None}
 
 
 def flags_for(system: str, machine: str) -> tuple[str, ...]:
@@ -48,20 +49,23 @@ def flags_for(system: str, machine: str) -> tuple[str, ...]:
 
 
 FLAGS = flags_for(platform.system(), platform.machine())
-# The result and the arguments of each function in `native.cpp`, in its order, by the letters of `CTYPES`:
-# integers, numbers, addresses (tensors too), and nothing.
-MODEL = {
-    "new": "ppdip",
-    "free": "-p",
-    "cache": "ip",
-    "hidden": "ipipiippppp",
-    "stream": "ipipiippppp",
-    "head": "ipipip",
-    "draft": "ipipipidppppppp",
-    "exit": "piipp",
-    "free_exit": "-p",
+# The result and the arguments of each function in `native.cpp`, in its order; tensors are addresses.
+MODEL: dict[str, tuple[Any, ...]] = {
+    "new": (ADDRESS, ADDRESS, REAL, INT, ADDRESS),
+    "free": (None, ADDRESS),
+    "cache": (INT, ADDRESS),
+    **dict.fromkeys(("hidden", "stream"), (INT, ADDRESS, INT, ADDRESS, INT, INT, *[ADDRESS] * 5)),
+    "head": (INT, ADDRESS, INT, ADDRESS, INT, ADDRESS),
+    "draft": (INT, ADDRESS, INT, ADDRESS, INT, ADDRESS, INT, REAL, *[ADDRESS] * 7),
+    "exit": (ADDRESS, INT, INT, ADDRESS, ADDRESS),
+    "free_exit": (None, ADDRESS),
 }
-DECISIONS = {"warp": "ipiidp", "choose": "ipiippp", "agree": "ipppiiipp", "reject": "ipppppiiippp"}
+DECISIONS: dict[str, tuple[Any, ...]] = {
+    "warp": (INT, ADDRESS, INT, INT, REAL, ADDRESS),
+    "choose": (INT, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS),
+    "agree": (INT, ADDRESS, ADDRESS, ADDRESS, INT, INT, INT, ADDRESS, ADDRESS),
+    "reject": (INT, *[ADDRESS] * 5, INT, INT, INT, ADDRESS, ADDRESS, ADDRESS),
+}
 
 
 def load_native(
@@ -93,9 +97,9 @@ def functions_of(path: Path, dtype: torch.dtype) -> SimpleNamespace:
     native = SimpleNamespace()
     for table, kind, functions in tables:
         addresses = (ADDRESS * len(functions)).in_dll(library, f"{table}_{kind}")
-        for address, (name, letters) in zip(addresses, functions.items(), strict=True):
-            function = ctypes.CFUNCTYPE(*(CTYPES[letter] for letter in letters))(address)
-            if letters[0] == "p":  # of the others, who calls them looks at the code: it takes less time
+        for address, (name, types) in zip(addresses, functions.items(), strict=True):
+            function = ctypes.CFUNCTYPE(*types)(address)
+            if types[0] is ADDRESS:  # of the others, who calls them looks at the code: it takes less time
                 function.errcheck = granted
             setattr(native, name, function)
     return native

@@ -153,7 +153,7 @@ def _known(p: RoundPosition, sampled: bool) -> dict[str, str]:
         number = "–" if p.test is None or p.test.number is None else f"{p.test.number:.3f}"
         cells["u, the number drawn"] = "" if p.test is None else number
     else:
-        cells["the target says"] = html.escape(shown(p.says)) if p.says else ""
+        cells["the target's choice"] = html.escape(shown(p.target_choice)) if p.target_choice else ""
     verdict = f'<b class="ms-verdict" title="{p.verdict}">{STATES[p.verdict].glyph}</b>' if p.verdict else ""
     return cells | {"verdict": verdict, "committed": _chip(p.kept)}
 

@@ -25,9 +25,9 @@ class Token:
 class RoundPosition:
     """One drafted position of a round, or the one after them, filled in as the round goes on."""
 
-    guess: Token | None = None  #: what the draft says there; None where it says nothing
+    guess: Token | None = None  #: what is drafted there; None where nothing is
     q: float | None = None  #: the guess's probability for the draft
-    says: str | None = None  #: the target's most probable token there, once it has read so far
+    target_choice: str | None = None  #: the target's most probable token there, once it has read so far
     p: float | None = None  #: the guess's probability for the target
     ratio: float | None = None  #: min(1, p/q) of a guess that it decided about, else None
     test: Draw | None = None  #: the number drawn, and what it was compared with
@@ -35,7 +35,7 @@ class RoundPosition:
 
     @property
     def verdict(self) -> str:
-        """What the rule says of the guess, and `bonus` after the draft; empty until it has spoken."""
+        """The verdict on the guess, and `bonus` after the draft; empty until there is one."""
         if self.guess is None:
             return "bonus" if self.kept else ""
         return "" if self.guess.state == "drafted" else self.guess.state

@@ -121,8 +121,8 @@ class RoundSteps:
         guess = self._word(token)
         if is_one_hot(p):
             best = self._word(int(p.argmax()))
-            target_says = f"{best} too" if verdict == "accepted" else f"{best}, not {guess}"
-            sentence = f"The target would emit {target_says}. The guess is {verdict}."
+            target_token = f"{best} too" if verdict == "accepted" else f"{best}, not {guess}"
+            sentence = f"The target would emit {target_token}. The guess is {verdict}."
             chart = self._plain_chart(i, {token: "guess"})
         else:
             sentence = self._ratio(float(p[token]), float(q[token]), verdict, draw)
@@ -288,9 +288,11 @@ class RoundSteps:
         # What was read is the text as it was drafted; after rollback it is the text as it was committed.
         read = self.committed if phase in ("rollback", "catch up") else (*self._block, *guesses)
         held = tuple(replace(t, pending=False) for t in read)
-        says = [] if phase == "draft" else self._p.argmax(-1).tolist()
+        target_choices = [] if phase == "draft" else self._p.argmax(-1).tolist()
         new = self._new if committed else []
-        known = zip_longest(range(drafted + 1), guesses, self._tests[:tested], new, says[: drafted + 1])
+        known = zip_longest(
+            range(drafted + 1), guesses, self._tests[:tested], new, target_choices[: drafted + 1]
+        )
         r = self._r
         return Step(
             phase,
@@ -315,8 +317,8 @@ class RoundSteps:
         p = float(self._p[i, guess.id]) if guess and best is not None else None
         decided = guess and guess.state in ("accepted", "rejected") and self._rule in REJECTION
         ratio = min(1.0, p / q) if decided and q and p is not None else None
-        says = None if best is None else self._recording.words[best]
-        return RoundPosition(guess, q, says, p, ratio, test, kept)
+        target_choice = None if best is None else self._recording.words[best]
+        return RoundPosition(guess, q, target_choice, p, ratio, test, kept)
 
 
 def _drawn(draw: Draw | None, template: str) -> str:

@@ -266,7 +266,7 @@ for name, q in (("one-hot", certain), ("softmax", softmax)):
     print(f"q = {name}: gives ({', '.join(str(12 * x) for x in comes_out)})/12, keeps {accepted}")
 
 # %% [markdown]
-# p is (6, 4, 2)/12. With the softmax for q, c comes out too often, and no error is raised. The
+# p is (6, 4, 2)/12. With the softmax for q, c is emitted too often, and no error is raised. The
 # verifier even accepts more, so it looks better. Well-known libraries have shipped this bug.
 #
 # `first_token` enumerates every branch of the package's verifier, and finds the same. Green is what

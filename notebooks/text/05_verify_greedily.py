@@ -337,7 +337,7 @@ assert counts.target_calls < calls
 # %% [markdown]
 # ## The same text
 #
-# Every token that comes out is the target's own choice, after a text of its own choices. So the
+# Every emitted token is the target's own choice, after a text of its own choices. So the
 # whole text is what the target alone would have emitted. The draft model only decides how fast.
 #
 # That holds in exact arithmetic. Floating point adds in another order in a forward over six tokens

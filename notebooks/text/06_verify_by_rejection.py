@@ -90,7 +90,7 @@ print(f"kept with probability {exact_2.acceptance:.2f}")
 rule_distribution(exact_2, p, "abc", q=q, name="Rule 2", guess=fresh_draw.distribution)
 
 # %% [markdown]
-# The distribution is right: what comes out is the target's own draw, whatever was drafted. But
+# The distribution is right: what is emitted is the target's own draw, whatever was drafted. But
 # the rule keeps a guess only if two independent draws agree. A guess that is kept saves time, so
 # more would be better.
 #
@@ -204,7 +204,7 @@ sampled_shares(counts, p, "abc")
 #    **max(0, p − q)**.
 #
 # Together: min(p, q) + max(0, p − q) = p. So a token that the draft never proposes (q = 0) still
-# comes out with probability p: as a correction.
+# is emitted with probability p: as a correction.
 
 # %% tags=["misleads-top-1-sampled", "claim-D1", "hide-input"]
 from minispec.classroom.rules import rule_with
@@ -275,7 +275,7 @@ rule_distribution(my_rule, my_p, "abc", q=my_q, name="Rule 4")
 
 # %% tags=["claim-D1"]
 always_c = [0.0, 0.0, 1.0]
-by_q = {}  # the distribution that comes out, with this q
+by_q = {}  # the distribution of the emitted token, with this q
 for name, used in (("(0, 0, 1)", always_c), ("(1, 1, 4)/6", q)):
     stays = min(1, p[2] / used[2])
     excess = [max(0, a - b) for a, b in zip(p, used, strict=True)]

@@ -359,7 +359,7 @@ for i, q in enumerate(heads(state)[0, :2].softmax(-1), start=1):  # [heads, V]
 two = heads(state)[0, 0].topk(2).indices.tolist()
 after = target(torch.tensor([[*prompt, x] for x in two]))[:, -1].softmax(-1)  # [2, V]
 for x, p in zip(two, after, strict=True):
-    print(f"after {words[x]!r} the target says {words[int(p.argmax())]!r} {p.max():.2f}")
+    print(f"after {words[x]!r} the target emits {words[int(p.argmax())]!r} {p.max():.2f}")
 assert len({*after.argmax(-1).tolist()}) == 2
 
 # %% [markdown]

@@ -57,7 +57,7 @@ chain = followed(pair.draft, prompt, 6)
 true = followed(target, prompt, 4)
 for name, some in (("chain", chain), ("branch", branches[0]), ("branch", branches[1])):
     print(f"{name:8} q = {q[some[0]]:.2f}:", *(repr(words[token]) for token in some))
-print("the target says:  ", *(repr(words[token]) for token in true))
+print("the target emits: ", *(repr(words[token]) for token in true))
 assert chain[0] != true[0] and branches[1] == true[:3]
 
 # %% [markdown]
@@ -204,7 +204,7 @@ def try_one(tokens, dists, p, rng):
 
 
 # %% [markdown]
-# What comes out? Go through every branch: both draws, each test, the last draw. `drawn` gives what
+# What is emitted? Go through every branch: both draws, each test, the last draw. `drawn` gives what
 # the next candidate is drawn from, after those before it, and `reported` the q with which it is
 # tested.
 

@@ -35,7 +35,7 @@ def names(tokens):
 # An engine has a target, a drafter, and a choice of rules. Of each rule one should know three
 # things:
 #
-# 1. which text comes out: the target's distribution, or which other one;
+# 1. which text is emitted: the target's distribution, or which other one;
 # 2. how many drafted tokens are accepted;
 # 3. what it needs: q, random numbers, arithmetic.
 #
@@ -80,7 +80,7 @@ def judged(rule):
 
 # %% tags=["claim-D1", "nbval-check-output"]
 def damage(texts):
-    """The total variation between what comes out and the target's texts."""
+    """The total variation between what is emitted and the target's texts."""
     return sum(abs(n - prod(float(p[x]) for x in text)) for text, n in texts.items()) / 2
 
 
@@ -426,7 +426,7 @@ assert abs(mixed.acceptance - 5 / 6) + abs(off - 1 / 6) < 1e-12
 
 # %% [markdown]
 # One sixth more is accepted, and the damage is one sixth. That is the best price. For suppose that
-# r comes out, with damage d = TV(r, p). Then the rule is lossless for r, and accepts at most Σ
+# r is emitted, with damage d = TV(r, p). Then the rule is lossless for r, and accepts at most Σ
 # min(r, q). That is at most Σ min(p, q) + Σ max(0, r − p), and the last sum is d. So **accepted ≤
 # optimum + damage**.
 #
@@ -510,7 +510,7 @@ wrote(judged, running, accept_block, limit, measured=f"{result}, both without da
 # %% [markdown]
 # ## Recap
 #
-# - Of a rule ask three things: what comes out, how much is accepted, what it needs. The first two
+# - Of a rule ask three things: what is emitted, how much is accepted, what it needs. The first two
 #   can be enumerated.
 # - For one token no lossless rule beats rejection. For a draft as a whole block verification does:
 #   a later token makes up for an earlier one.

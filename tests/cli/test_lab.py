@@ -88,3 +88,11 @@ def test_the_projects_own_notebooks_are_found():
     """In a checkout the folder is where the command looks, and its notebooks have a number each."""
     notebooks_found = module.find_notebooks(with_solutions=True)
     assert all(name.removeprefix("solutions/")[:2].isdigit() for name in notebooks_found)
+
+
+def test_a_notebook_that_was_deleted_comes_back(copy, copy_folder):
+    """So a student starts one afresh."""
+    copy()
+    (copy_folder / "02_two.ipynb").unlink()
+    assert "1 copied, 1 there already" in copy()
+    assert "2 there already" in copy()

@@ -195,3 +195,15 @@ def test_a_file_without_requests_is_refused(refused, pair, tmp_path, content, wo
     path = tmp_path / "requests.jsonl"
     path.write_bytes(content)
     assert words in refused("generate --pair", pair, "--requests", path)
+
+
+def test_lines_come_in_the_order_of_ends(answers, pair):
+    """With the target alone and two rows: 3 steps for the second, then 1 and 2; the first has 9."""
+    requests = [REQUESTS[0], REQUESTS[1], REQUESTS[3], {"prompt": "A", "max_new_tokens": 2}]
+    found = answers("--target-only --ignore-eos --batch-size 2", requests, folder=pair)
+    assert [(answer["prompt_id"], answer["target_calls"]) for answer in found] == [
+        (1, 3),
+        (2, 1),
+        (3, 2),
+        (0, 9),
+    ]

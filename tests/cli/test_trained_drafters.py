@@ -57,3 +57,10 @@ def test_one_is_trained_and_used(document, generate, tmp_path, monkeypatch):
     alone = generate(f"{GREEDY} --dtype float64 --target-only", folder=trained)
     result = generate(f"{GREEDY} --dtype float64 --drafter exit", folder=trained)
     assert result["tokens"] == alone["tokens"] and result["drafter"] == "exit"
+
+
+def test_the_demo_shows_one(document):
+    """Both runs are named, and the greedy text is the target's."""
+    shown, _ = document("demo --no-train --backend torch --max-new-tokens 12 --k 3 --drafter medusa")
+    runs = shown["pairs"][0]["runs"]
+    assert [run["drafter"] for run in runs] == ["medusa"] * 2 and runs[0]["same_as_target_only"]

@@ -227,7 +227,9 @@ def test_what_the_cost_model_says_of_the_recorded_numbers():
     assert draft_gain("1×32") < draft_gain("the pair's")  # "so it is above its size"
     best = number["found-native"]
     assert best == max(found_by(check.name) for check in CHECKS if check.ours)
-    assert number["found-distribution"] < best < number["bugs-recorded"]  # "no check finds all", "law" fewer
+    assert (
+        number["found-distribution"] < best < number["bugs-recorded"]
+    )  # "no check finds all", "distribution" fewer
 
 
 def recipe_steps():

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -389,3 +390,20 @@ def test_a_target_that_is_no_better_is_a_failed_training():
         assert f"target's loss {target:.4f} is not below the draft's 0.5000" in failure_message(
             info(target, draft)
         )
+
+
+def test_a_failing_swap_brings_the_old_pair_back(pair, monkeypatch):
+    """If the last renaming fails, the old pair is put back where it was."""
+    before = files_below(pair)
+    rename = Path.rename
+
+    def failing(path, target):
+        if target == pair and path.name == "new":
+            raise OSError(errno.EACCES, "Permission denied")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with refused("cannot write .*Permission denied.*unchanged"), replace_folder(pair):
+        pass
+    assert files_below(pair) == before
+    assert os.listdir(pair.parent) == ["pair"]

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from copy import copy
 from dataclasses import fields
 
 import pytest
@@ -17,6 +18,7 @@ from minispec import (
     verify_greedy,
     verify_rejection,
 )
+from minispec.core.records import Draft, Verdict
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.tree import TreeDrafter, common_tree, with_replacement
 from minispec.evidence.proof.models import with_normals
@@ -125,3 +127,23 @@ def test_each_field_of_200_random_runs_comes_back(tmp_path):
         counts["ragged draft"] += any(len(set(r.draft.lengths.tolist())) > 1 for r in rounds)
         counts["no round"] += not rounds
     assert min(counts.values()) >= 10, counts
+
+
+def spoilt(record, name, value):
+    """Returns a copy of a record with one field changed, unchecked."""
+    other = copy(record)
+    object.__setattr__(other, name, value)
+    return other
+
+
+def test_a_field_that_is_lost_is_found():
+    """The comparison finds a change in each field of a round, of its draft and of its verdict."""
+    r = next(run for run, kind in map(random_run, range(99)) if kind == "tree" and run.draws).trace.rounds[0]
+    assert differences(r, r) == []
+    for name, value in vars(r).items():
+        inside = list(vars(value)) if isinstance(value, (Draft, Verdict)) else [None]
+        for inner in inside:
+            part = value if inner is None else getattr(value, inner)
+            lost = () if part is None else None
+            other = spoilt(r, name, lost if inner is None else spoilt(value, inner, lost))
+            assert differences(other, r) == [name if inner is None else f"{name}.{inner}"]

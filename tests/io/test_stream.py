@@ -92,3 +92,9 @@ def test_rounds_end_with_the_one_that_holds_the_stop():
     assert list(source) == rounds[4:]
     for stops in (["lox"], []):
         assert list(until(rounds, CHARACTERS, stops, 1)) == rounds
+
+
+def test_a_stream_that_breaks_off_ends_with_what_there_is():
+    """Half a character at the very end is shown as such, not swallowed."""
+    tokens = CHARACTERS.encode("aé")[:2]
+    assert list(stream(in_rounds(tokens, [1]), CHARACTERS, 1)) == ["a", REPLACEMENT]

@@ -107,3 +107,10 @@ def test_unusable_settings_are_refused():
     with refused("at least 257, not 256"):
         train_tokenizer(["a"], "bpe", 256)
     assert train_tokenizer(["a"], "bpe", 257).vocab_size == 257
+
+
+def test_half_a_character_decodes_to_the_replacement(tokenizer):
+    """Ids that stop inside a character do not fail."""
+    ids = TOKENIZERS["characters"].encode("é")
+    assert len(ids) == 2 and TOKENIZERS["characters"].decode(ids[:1]) == "\ufffd"
+    assert tokenizer.decode([]) == ""

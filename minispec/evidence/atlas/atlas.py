@@ -32,7 +32,7 @@ class Measured:
 
     accepted: float  #: the probability that a candidate is accepted
     optimum: float  #: the most that a lossless rule can accept, for candidates that are drawn so
-    total_variation: float  #: of what comes out, from p
+    total_variation: float  #: of what is emitted, from p
     closed_form: float | None  #: the same by a formula, where there is one
     largest: float  #: total variation where it is largest
     draws: float  #: how many random numbers that takes

@@ -1,6 +1,6 @@
 """The most that any lossless rule can accept at one position, for given candidates: an optimal transport.
 
-A rule is a joint distribution of the candidates and the token that comes out, whose marginals are given: how
+A rule is a joint distribution of the candidates and the token that is emitted, whose marginals are given: how
 candidates are drawn, and p. A token is accepted if it is among the candidates. Only which tokens are among
 them matters, neither their order nor how often; so a draw of candidates is a set, and its bits are a number.
 

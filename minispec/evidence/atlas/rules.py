@@ -19,7 +19,7 @@ class Rule:
     verify: Verifier  #: the rule itself
     candidates: Sequence[int] = (1,)  #: at one position; it is measured with each of these numbers
     choice: str = "with replacement"  #: how candidates are chosen, one of `CHOICES`
-    weight: float | None = None  #: of p in what comes out, if that is a mixture of p and q by a formula
+    weight: float | None = None  #: of p in what is emitted, if that is a mixture of p and q by a formula
 
 
 def read_rule(
@@ -30,5 +30,5 @@ def read_rule(
     return Rule(verify=with_parameters(verify, **parameters) if parameters else verify, **fields)
 
 
-WRITTEN = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
-RULES = tuple(read_rule(**fields) for fields in WRITTEN["rules"])
+TABLES = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
+RULES = tuple(read_rule(**fields) for fields in TABLES["rules"])

@@ -14,8 +14,8 @@ from minispec.verifiers.registry import CHAINS, TREES
 
 Fields = Mapping[str, Any]
 
-WRITTEN = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))
-FAMILIES: Mapping[str, list[Fields]] = WRITTEN["families"]
+TABLES = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))
+FAMILIES: Mapping[str, list[Fields]] = TABLES["families"]
 RULES = CHAINS | {f"tree {name}": rule for name, rule in TREES.items()}
 CASE_FIELDS = {field.name for field in fields(Case)}
 LAYOUT = {"bases", "changes", "models", "longer"}  # what is neither a case's nor its models'
@@ -40,18 +40,18 @@ def read_cases(groups: Iterable[Fields], seed: int, longer: int = 0) -> Iterator
     for group in groups:
         for base, change in product(group.get("bases", [{}]), group.get("changes", [{}])):
             names = [part["name"] for part in (group, base, change) if "name" in part]
-            written = {**group, **base, **change, "name": ", ".join(names).format(seed)}
-            if "longer" in written:
-                written[written["longer"]] += longer
-            yield read_case(written, seed)
+            settings = {**group, **base, **change, "name": ", ".join(names).format(seed)}
+            if "longer" in settings:
+                settings[settings["longer"]] += longer
+            yield read_case(settings, seed)
 
 
-def read_case(written: Fields, seed: int) -> Case:
+def read_case(settings: Fields, seed: int) -> Case:
     """Returns the case of some fields; those that are no fields of `Case` are the models'."""
-    sizes = {name: written[name] for name in written.keys() - CASE_FIELDS - LAYOUT}
-    target, draft = MODELS[written["models"]](seed=seed, **sizes)
+    sizes = {name: settings[name] for name in settings.keys() - CASE_FIELDS - LAYOUT}
+    target, draft = MODELS[settings["models"]](seed=seed, **sizes)
     values = {
-        name: VALUES.get(name, lambda value: value)(written[name]) for name in CASE_FIELDS & written.keys()
+        name: VALUES.get(name, lambda value: value)(settings[name]) for name in CASE_FIELDS & settings.keys()
     }
     return Case(target=target, draft=draft, **values)
 

@@ -18,7 +18,7 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
     target_only_distributions,
 )
-from minispec.evidence.proof.families import FAMILIES, WRITTEN, describe, family_cases
+from minispec.evidence.proof.families import FAMILIES, TABLES, describe, family_cases
 from minispec.evidence.theory.statistics import Sampled
 from minispec.native.backend import TORCH, Backend
 
@@ -115,7 +115,7 @@ def prove_case(case: Case, coverage: Counter[str], exact: Sequence[Distribution]
 
 def required_marks(drafters: Sequence[str] = tuple(DRAFTERS)) -> list[str]:
     """Lists what must come up in some branch, with drafters by name; else the proof is not one."""
-    return [mark for name in drafters for mark in WRITTEN["marks"][name]]
+    return [mark for name in drafters for mark in TABLES["marks"][name]]
 
 
 def few_cases() -> Iterator[Case]:

@@ -18,7 +18,7 @@ from minispec.core.rng import Rng, SeededRng
 from minispec.core.warp import Warp
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.distributions import continuations, outcomes
-from minispec.evidence.proof.families import WRITTEN, read_cases
+from minispec.evidence.proof.families import TABLES, read_cases
 from minispec.evidence.theory.statistics import Cell, Sampled, check_sample, check_uniform, pearson_p_value
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import TORCH, Backend
@@ -115,7 +115,7 @@ def tiny_experiments(samples: int) -> list[Experiment]:
         Experiment(case, samples, rows=samples, rng=KeyedRng)
         if case.verifier is verify_coupled
         else Experiment(case, samples)
-        for case in read_cases(WRITTEN["sampled"], seed=0)
+        for case in read_cases(TABLES["sampled"], seed=0)
     ]
 
 

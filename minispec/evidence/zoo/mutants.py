@@ -6,8 +6,8 @@ from pathlib import Path
 
 from minispec.evidence.zoo.mutation import Mutant
 
-WRITTEN = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text(encoding="utf-8"))
-FAMILIES = {family: tuple(Mutant(**fields) for fields in bugs) for family, bugs in WRITTEN.items()}
+TABLES = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text(encoding="utf-8"))
+FAMILIES = {family: tuple(Mutant(**fields) for fields in bugs) for family, bugs in TABLES.items()}
 MUTANTS = tuple(mutant for family in FAMILIES.values() for mutant in family)
 
 

@@ -1,4 +1,4 @@
-"""What comes out of a rule, against the target's distribution: exactly, and counted in samples."""
+"""What a rule emits, against the target's distribution: exactly, and counted in samples."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -54,7 +54,7 @@ def rule_distribution(
     lines = {
         f"{RIGHT.glyph} drafted and kept": first_token.accepted,
         f"{STATES['correction'].glyph} emitted instead": first_token.correction,
-        "comes out": emitted,
+        "emitted": emitted,
         TARGET.word: p,
         DRAFTER.word: q,
         GUESS.word: guess,

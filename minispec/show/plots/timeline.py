@@ -1,4 +1,4 @@
-"""Who works when, and which tokens come out of it: over time; and over rounds, the rows of a batch."""
+"""Who works when, and which tokens it emits: over time; and over rounds, the rows of a batch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -100,7 +100,7 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
         verdict.append(tile(LOOKS[kind], shown(added)))
         outcomes.append(f"then {quoted(added)}, {STATES[kind].word}")
     if (r.target_probs[0].amax(-1) == 1).all():
-        numbers = {"target says": [shown(words[t.favourite]) * (t.state != "untested") for t in tests]}
+        numbers = {"target's choice": [shown(words[t.favourite]) * (t.state != "untested") for t in tests]}
     else:
         numbers = {
             "draft, q": [probability(t.q) for t in tests],

@@ -116,3 +116,9 @@ def test_a_bug_of_the_cpp_is_in_all_that_is_live_and_is_gone_afterwards(tmp_path
         raise KeyboardInterrupt
     assert [dict(vars(native_functions(dtype))) for dtype in COMPUTES_IN] == before
     assert dict(vars(model._native)) == in_model
+
+
+def test_the_live_source_is_what_is_compiled():
+    """A patch that changes nothing changes no result."""
+    with planted(replace(ABSOLUTE, new=ABSOLUTE.old)):
+        assert residual(P, Q).tolist() == [0, 1]

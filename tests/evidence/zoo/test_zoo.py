@@ -150,7 +150,10 @@ def test_every_check_of_ours_kills_something(report):
     ("check", "misses"),
     [
         ("transformers-like", ["greedy-draft-soft-q", "correction-from-p", "rounded-ratio", "overshoot"]),
-        ("vllm-like-rejection", ["greedy-draft-soft-q", "rounded-ratio", "overshoot"]),
+        (
+            "vllm-like-rejection",
+            ["greedy-draft-soft-q", "bonus-from-the-draft", "rounded-ratio", "overshoot"],
+        ),
         ("vllm-like-greedy", ["correction-from-p", "ratio-inverted", "token-missing-in-the-drafts-cache"]),
     ],
 )

@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from minispec.core.warp import DAMAGED
+from minispec.native.structs import Status
+
 LARGEST = 2**63 - 1  # what the library can count to
-NO_MEMORY = -3  # what a function of the library returns where the system refuses it memory
 CPU = torch.device("cpu")
 OUT_OF_MEMORY = "there is not enough memory for this call of the native backend; try fewer tokens or rows"
 
@@ -70,13 +72,22 @@ def check_temperature(temperature: float) -> None:
         raise ValueError("temperature must be a finite number of at least 0")
 
 
-def check_code(code: int, vocab: int, k: int = 0) -> int:
-    """Returns how many numbers the library has used; ValueError or MemoryError if it has not decided."""
-    if code == -1:
-        raise ValueError(f"the draft has a token id outside 0 to {vocab - 1}, or a length outside 0 to {k}")
-    if granted(code) < 0:
-        raise ValueError("a distribution has a number that is negative or not finite, or its sum is not 1")
-    return code
+def check(status: int, vocab: int, k: int = 0) -> None:
+    """Raises, in a line, what a function of the library has refused, of V ids and drafts of K: see `Status`."""
+    if status == Status.OK:
+        return
+    if status == Status.NO_MEMORY:
+        raise MemoryError(OUT_OF_MEMORY)
+    raise ValueError(
+        {
+            Status.BAD_TOKEN: f"there is a token id outside 0 to {vocab - 1}",
+            Status.BAD_LOGITS: DAMAGED,
+            Status.BAD_NUMBER: "the numbers to draw by must lie in [0, 1)",
+            Status.BAD_DRAFT: f"the draft has a token id outside 0 to {vocab - 1}, or a length outside 0 to {k}",
+            Status.BAD_DISTRIBUTION: "a distribution has a number that is negative or not finite, or its sum "
+            "is not 1",
+        }[Status(status)]
+    )
 
 
 def check_budgets(budgets: Sequence[int], rows: int) -> Sequence[int]:
@@ -91,13 +102,6 @@ def check_memory(size: int, what: str) -> None:
     if size > machine_memory():
         gibibytes = machine_memory() // 2**30
         raise ValueError(f"{what} would take {size // 2**30:,} GiB; this machine has {gibibytes:,} GiB")
-
-
-def granted(result: Any, *_: Any) -> Any:
-    """Returns the result of a function of the library; raises MemoryError if memory was refused."""
-    if result is None or result == NO_MEMORY:
-        raise MemoryError(OUT_OF_MEMORY)
-    return result
 
 
 def space_for(*sizes: int, dtype: torch.dtype) -> Tensor:

@@ -19,23 +19,17 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 
 from minispec.io.checkpoint import cache_folder
-from minispec.native.checks import granted
+from minispec.native.structs import ENUM, FUNCTIONS, RESULTS, TYPES
 
 SOURCE = Path(__file__).with_name("cpp") / "native.cpp"
 COMPILE_SECONDS = 900  # seconds for the compiler; the first time, ziglang builds a standard library too
 BUILDING = ".building-"  # how folders of builds that go on begin
 ABANDONED_SECONDS = 3600  # seconds after which such a folder is what an interrupted build has left
 COMPILERS = ("g++", "clang++")
-TYPE_NAMES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}
-COMPUTES_IN = {torch.float32: torch.float32, torch.float64: torch.float64, torch.bfloat16: torch.float32}
-INT = ctypes.c_int64
-REAL = ctypes.c_double
-ADDRESS = ctypes.c_void_p
 
 
 def flags_for(system: str, machine: str) -> tuple[str, ...]:
@@ -49,23 +43,6 @@ def flags_for(system: str, machine: str) -> tuple[str, ...]:
 
 
 FLAGS = flags_for(platform.system(), platform.machine())
-# The result and the arguments of each function in `native.cpp`, in its order; tensors are addresses.
-MODEL: dict[str, tuple[Any, ...]] = {
-    "new": (ADDRESS, ADDRESS, REAL, INT, ADDRESS),
-    "free": (None, ADDRESS),
-    "cache": (INT, ADDRESS),
-    **dict.fromkeys(("hidden", "stream"), (INT, ADDRESS, INT, ADDRESS, INT, INT, *[ADDRESS] * 5)),
-    "head": (INT, ADDRESS, INT, ADDRESS, INT, ADDRESS),
-    "draft": (INT, ADDRESS, INT, ADDRESS, INT, ADDRESS, INT, REAL, *[ADDRESS] * 7),
-    "exit": (ADDRESS, INT, INT, ADDRESS, ADDRESS),
-    "free_exit": (None, ADDRESS),
-}
-DECISIONS: dict[str, tuple[Any, ...]] = {
-    "warp": (INT, ADDRESS, INT, INT, REAL, ADDRESS),
-    "choose": (INT, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS),
-    "agree": (INT, ADDRESS, ADDRESS, ADDRESS, INT, INT, INT, ADDRESS, ADDRESS),
-    "reject": (INT, *[ADDRESS] * 5, INT, INT, INT, ADDRESS, ADDRESS, ADDRESS),
-}
 
 
 def load_native(
@@ -88,20 +65,14 @@ def library_folder() -> Path:
 
 @cache
 def functions_of(path: Path, dtype: torch.dtype) -> SimpleNamespace:
-    """Returns the functions of a library; all that use it share them.
-
-    One that the system refuses memory has changed nothing, and raises MemoryError.
-    """
+    """Returns the functions of a library, and the number of a type for them; all that use it share them."""
     library = ctypes.CDLL(str(path))
-    tables = (("model", TYPE_NAMES[dtype], MODEL), ("decisions", TYPE_NAMES[COMPUTES_IN[dtype]], DECISIONS))
-    native = SimpleNamespace()
-    for table, kind, functions in tables:
-        addresses = (ADDRESS * len(functions)).in_dll(library, f"{table}_{kind}")
-        for address, (name, types) in zip(addresses, functions.items(), strict=True):
-            function = ctypes.CFUNCTYPE(*types)(address)
-            if types[0] is ADDRESS:  # of the others, who calls them looks at the code: it takes less time
-                function.errcheck = granted
-            setattr(native, name, function)
+    native = SimpleNamespace(type=TYPES[dtype])
+    for name, arguments in FUNCTIONS.items():
+        function = library[name]
+        function.argtypes = arguments
+        function.restype = RESULTS.get(name, ENUM)
+        setattr(native, name.removeprefix("ms_"), function)
     return native
 
 
@@ -199,23 +170,20 @@ import ctypes, math, sys
 library = ctypes.CDLL(sys.argv[1])
 for name in sys.argv[2:]:
     library[name]
-whole, address = ctypes.c_int64, ctypes.c_void_p
-kind = ctypes.CFUNCTYPE(whole, address, whole, whole, ctypes.c_double, address)
-for table, real in (("decisions_f32", ctypes.c_float), ("decisions_f64", ctypes.c_double)):
-    warp = kind(address.in_dll(library, table).value)
+whole, warp = ctypes.c_int64, (ctypes.c_double * 3)(1, 0, 1)
+for kind, real in enumerate((ctypes.c_float, ctypes.c_double)):
     logits, found = (real * 2)(0, math.log(3)), (real * 2)()
-    warp(ctypes.addressof(logits), 1, 2, 1.0, ctypes.addressof(found))
-    assert abs(found[0] - 0.25) + abs(found[1] - 0.75) < 1e-6
+    status = library.ms_distributions(kind, warp, logits, whole(1), whole(2), found)
+    assert status == 0 and abs(found[0] - 0.25) + abs(found[1] - 0.75) < 1e-6
 """
 
 
 def works(path: Path) -> bool:
-    """Whether a new library has all tables and makes a distribution of two logits.
+    """Whether a new library has all functions and makes a distribution of two logits.
 
     It is asked in a process of its own: one for another processor would end this one.
     """
-    names = [*(f"model_{name}" for name in TYPE_NAMES.values()), "decisions_f32", "decisions_f64"]
-    command = [sys.executable, "-I", "-c", TRIAL, str(path), *names]
+    command = [sys.executable, "-I", "-c", TRIAL, str(path), *FUNCTIONS]
     return (
         path.is_file()
         and not subprocess.run(command, capture_output=True, timeout=COMPILE_SECONDS).returncode

@@ -1,0 +1,168 @@
+// What Python calls, and what any program may: models, caches, drafts, decisions and whole rounds.
+//
+// Arrays are batch-first, and lie without gaps. B rows, V ids, D numbers a state; K tokens of a draft. Numbers are
+// of the type that a model computes in: double for MS_F64, float for all others. Every function that can fail returns
+// an `ms_status`; where it is not MS_OK, nothing that counts has changed.
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    MS_OK,
+    MS_NO_MEMORY,         // the system refuses it
+    MS_BAD_TOKEN,         // an id is outside the vocabulary
+    MS_BAD_LOGITS,        // NaN, plus infinity, or nothing but minus infinity
+    MS_BAD_NUMBER,        // a number to draw by is outside [0, 1)
+    MS_BAD_DRAFT,         // a draft has a token, a length or a parent that cannot be
+    MS_BAD_DISTRIBUTION,  // a number is negative or not finite, or the sum is not 1
+} ms_status;
+
+typedef enum { MS_F32, MS_F64, MS_BF16 } ms_type;  // of the matrices of a model
+
+// ---- Models
+
+// Packs a model. sizes: V, layers, D, heads, key heads, the size of a head, of the feed-forward network, the context.
+// weights: in the order of `pack.py`; embedding and head may be NULL: layers that draft for a target use its own. The
+// matrices are cut into parts, so that as many threads can share a product.
+ms_status ms_model_new(ms_type type, const int64_t* sizes, double norm_eps, int64_t parts, const void* const* weights,
+                       void** model);
+void ms_model_free(ms_type type, void* model);
+
+// How many numbers a cache holds for one layer and one row.
+int64_t ms_cache_numbers(ms_type type, const void* model);
+
+// Packs a matrix [depth, columns], of the type of a model's.
+ms_status ms_matrix_new(ms_type type, int64_t depth, int64_t columns, int64_t parts, const void* numbers,
+                        void** matrix);
+void ms_matrix_free(ms_type type, void* matrix);
+
+// What a forward reads: n tokens in each of B rows, after what the cache holds of them.
+typedef struct {
+    int64_t rows, n;
+    const int64_t* tokens;     // [B, n]
+    const void* states;        // [B, n, D]: what goes into the layers; NULL: the embeddings of the tokens
+    const int64_t* starts;     // [B], how many tokens the cache holds
+    void* cache;               // [layers that are read, B, numbers]
+    int64_t begin, end;        // the layers that are read
+    const int64_t* positions;  // [B, n], where in the text each token stands; NULL: one after the other
+    const uint8_t* mask;       // [B, n, window], what each sees of the last slots, its own included; NULL: all before it
+    int64_t window;
+} ms_block;
+
+// Reads a block: the states [B, n, D] after its layers, after the last norm too if `normed`.
+ms_status ms_read(ms_type type, const void* model, int64_t threads, const ms_block* block, int64_t normed,
+                  void* states);
+
+// Maps states [m, D] to logits [m, V].
+ms_status ms_head(ms_type type, const void* model, int64_t threads, const void* states, int64_t m, void* logits);
+
+// Multiplies [m, depth] with a matrix: [m, columns].
+ms_status ms_multiply(ms_type type, const void* matrix, int64_t threads, const void* numbers, int64_t m, void* result);
+
+// Moves slots of a row of a cache [layers, B, numbers] together: slots[i] to first + i; they ascend.
+void ms_gather(ms_type type, const void* model, void* cache, int64_t layers, int64_t rows, int64_t row, int64_t first,
+               const int64_t* slots, int64_t count);
+
+// ---- Decisions
+
+// From logits to the distribution that tokens are drawn from.
+typedef struct {
+    double temperature;  // 0: all on the largest, the lowest id on ties
+    int64_t top_k;       // 0: all
+    double top_p;        // 1: all
+} ms_warp;
+
+// What makes random decisions: numbers in [0, 1), used in order, or noise by prompt id and position.
+typedef struct {
+    const double* numbers;  // [count]; NULL: noise
+    int64_t count, used;    // `used` is counted up
+    int64_t seed;           // of the noise
+    const int64_t* prompt_ids;  // [B]
+    const int64_t* positions;   // [B], of the first token that is decided
+} ms_source;
+
+// Makes logits [rows, V] distributions.
+ms_status ms_distributions(ms_type type, const ms_warp* warp, const void* logits, int64_t rows, int64_t vocab,
+                           void* probs);
+
+// Draws an id from each distribution [rows, V] that is live, without `live` from all; 0 elsewhere.
+ms_status ms_choose(ms_type type, const void* probs, int64_t rows, int64_t vocab, const uint8_t* live,
+                    ms_source* source, int64_t* token);
+
+typedef enum { MS_GREEDY, MS_REJECTION, MS_BLOCK, MS_COUPLED, MS_TREE_GREEDY, MS_TREE } ms_rule;
+
+// A draft, what the target makes of it, and what a rule decides.
+typedef struct {
+    int64_t rows, k, vocab;
+    const void* p;           // [B, K + 1, V]
+    const void* q;           // [B, K, V]
+    const int64_t* tokens;   // [B, K]
+    const int64_t* lengths;  // [B], how many of them count
+    const int64_t* budgets;  // [B], in how many positions a row decides
+    const int64_t* parents;  // [B, K] of a tree, or NULL
+    int64_t* accepted;       // [B]
+    int64_t* token;          // [B], what follows
+    uint8_t* path;           // [B, K] of a tree: what is kept
+} ms_decision;
+
+ms_status ms_decide(ms_type type, ms_rule rule, ms_decision* decision, ms_source* source);
+
+// ---- Drafts and rounds
+
+typedef enum { MS_MODEL, MS_EXIT, MS_FEATURE, MS_PARALLEL, MS_MEDUSA } ms_kind;
+
+// What drafts a chain, token after token.
+typedef struct {
+    ms_kind kind;
+    ms_type type;
+    const void* model;           // whose embedding and head it uses: the draft model, or the target
+    const void* layers;          // its own layers and last norm; NULL for MS_MODEL and MS_MEDUSA
+    const void* const* matrices; // MS_EXIT: after its layers; MS_FEATURE: joins; MS_PARALLEL: before, change;
+                                 // MS_MEDUSA: of each head its residual layer, and to the vocabulary
+    const void* mask;            // MS_PARALLEL: [D]
+    int64_t first_layers;        // MS_EXIT: how many of the target's
+    int64_t threads;
+    void* cache;
+} ms_drafter;
+
+// A draft of K tokens in each row, after the pending one.
+typedef struct {
+    const ms_drafter* drafter;
+    int64_t rows, k;
+    const int64_t* pending;   // [B]
+    const int64_t* starts;    // [B], how many tokens the drafter's cache holds
+    const int64_t* budgets;   // [B], how many tokens a row may draw; after them comes 0
+    const ms_warp* warp;
+    void* states;             // MS_FEATURE, MS_MEDUSA: [B, D], the target's after the last token that it has read;
+                              // MS_EXIT: [B, K + 1, D], becomes the stream after its layers
+    int64_t* tokens;          // [B, K], the result
+    void* q;                  // [B, K, V], what they were drawn from
+} ms_draft;
+
+ms_status ms_draw(ms_draft* draft, ms_source* source);
+
+// A round of the loop: draft, verify, decide. Lengths of caches are the caller's to set, and so the rollback.
+typedef struct {
+    ms_type type;
+    const void* target;
+    int64_t threads;
+    const ms_warp* warp;
+    ms_draft* draft;         // with a drafter: is drawn. Without one its tokens and q are there
+    ms_block* block;         // what the target reads; tokens [B, K + 1] and all else but the draft are there
+    ms_rule rule;
+    ms_decision* decision;   // becomes the verdict
+    ms_source* source;
+    void* hidden;            // [B, K + 1, D], becomes the target's
+    int64_t catches_up;      // whether a draft model reads its last token, where all were accepted
+    double seconds[4];       // are added to: draft, its forwards, verify, its forward
+} ms_round;
+
+ms_status ms_play(ms_round* round);
+
+#ifdef __cplusplus
+}
+#endif

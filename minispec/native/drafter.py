@@ -212,3 +212,7 @@ class NativeDrafter(ModelDrafter):
         if self.chain is None:
             return core()
         return self.chain.propose(self.cache, pending, k, self.warp or warp, rng, core)
+
+    def draws_for(self, target: LanguageModel) -> bool:
+        """Whether the library draws whole drafts that a target of the same type can verify."""
+        return self.chain is not None and isinstance(target, NativeGPT) and target.dtype == self.chain.model.dtype

@@ -125,8 +125,10 @@ class NativeLayers:
         block = BlockRecord(
             *(rows, new, ids.data_ptr(), None if states is None else states.data_ptr()),
             *(ctypes.addressof(starts), cache.address, *layers),
-            *tree_addresses(tree, rows, new),
         )
+        if tree is not None:
+            tree = checked_tree(tree, rows, new)  # it is kept until it has been read
+            block.positions, block.mask, block.window = *(x.data_ptr() for x in tree), tree.mask.shape[2]
         inputs = self.threads_now, ctypes.byref(block), normed
         vocab = self.config.vocab_size
         check(self.native.read(self.native.type, self.packed.address, *inputs, made.data_ptr()), vocab)
@@ -151,15 +153,13 @@ class NativeLayers:
         return cache
 
 
-def tree_addresses(tree: Tree | None, rows: int, new: int) -> tuple[int | None, int | None, int]:
-    """Returns the addresses of a tree's positions and mask, and its window; TypeError or ValueError if none."""
-    if tree is None:
-        return None, None, 0
+def checked_tree(tree: Tree, rows: int, new: int) -> Tree:
+    """Returns a tree of n tokens in each row as the library reads it; TypeError or ValueError if it is none."""
     positions = checked("the tree's positions", tree.positions, (rows, new), torch.int64)
     mask = checked("the tree's mask", tree.mask, (rows, new, None), torch.bool)
     if bool((positions < 0).any()) or mask.shape[2] < new:
         raise ValueError("a tree's positions are at least 0, and its mask is as wide as it has tokens")
-    return positions.data_ptr(), mask.data_ptr(), mask.shape[2]
+    return Tree(positions, mask)
 
 
 class NativeGPT(NativeLayers):

@@ -1,9 +1,10 @@
 """Backends: `torch`, the code to read, and `native`, the fast one. Both compute the same."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from minispec.core.draft import Drafter, ModelDrafter
+from minispec.core.loop import generate
 from minispec.core.model import GPT, LanguageModel
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier
@@ -13,6 +14,9 @@ from minispec.drafters.exit import SHARES, ExitDrafter
 from minispec.drafters.medusa import MedusaTreeDrafter, doubtful_tree
 from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.io.checkpoint import Pair
+from minispec.io.observe import observe
+from minispec.io.trace import ObservedRound
+from minispec.native import loop
 from minispec.native.decisions import NATIVE_CHAINS, NATIVE_TREES, NativeRng, NativeWarp
 from minispec.native.drafter import NativeDrafter
 from minispec.native.exit import NativeExitGPT
@@ -34,6 +38,8 @@ class Backend:
     verifiers: Mapping[str, Verifier] = field(hash=False)  #: of chains, those that it has itself, by name
     trees: Mapping[str, Verifier] = field(hash=False)  #: the same of trees
     drafter: type[ModelDrafter]  #: makes a drafter from a draft model
+    generate: Callable[..., Iterator[tuple[int | None, ...]]]  #: decodes with the target alone
+    observe: Callable[..., Iterator[ObservedRound]]  #: decodes with a drafter, and observes it
     makers: Mapping[str, Callable[[Parts, int], Drafter]] = field(hash=False)  #: of drafters it makes its way
 
     def verifier(self, name: str, trees: bool = False) -> Verifier:
@@ -94,6 +100,8 @@ TORCH = Backend(
     verifiers=CHAINS,
     trees=TREES,
     drafter=ModelDrafter,
+    generate=generate,
+    observe=observe,
     makers={},
 )
 NATIVE = Backend(
@@ -104,6 +112,8 @@ NATIVE = Backend(
     verifiers=NATIVE_CHAINS,
     trees=NATIVE_TREES,
     drafter=NativeDrafter,
+    generate=loop.generate,
+    observe=loop.observe,
     makers={
         "model": lambda parts, k: NativeDrafter(parts.draft, parts.warp),
         "exit": native_exit,

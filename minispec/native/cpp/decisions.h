@@ -127,6 +127,8 @@ inline std::uint64_t key_of(const ms_source& noise, Int row, Int offset) {
 struct Source {
     ms_source& record;
 
+    explicit Source(ms_source& record) : record(record) {}
+
     // The next number; after the last one 0.
     double next() { return record.used < record.count ? record.numbers[record.used++] : 0; }
 
@@ -168,7 +170,7 @@ bool is_distribution(const T* dist, Int vocab) {
 // Picks in each row of distributions [rows, V] that is live, without `live` in all; 0 elsewhere.
 template <class T>
 ms_status choose(const T* dists, Int rows, Int vocab, const std::uint8_t* live, ms_source& record, Int* token) {
-    Source source{record};
+    Source source(record);
     if (!can_decide(record, rows)) return MS_BAD_NUMBER;
     for (Int row = 0; row < rows; ++row)
         if ((!live || live[row]) && !is_distribution(dists + row * vocab, vocab)) return MS_BAD_DISTRIBUTION;
@@ -349,7 +351,7 @@ void decide_tree(const Decision<T>& d, Source& source) {
 template <class T>
 void decide(ms_rule rule, const ms_decision& decision, ms_source& record) {
     const Decision<T> d{decision};
-    Source source{record};
+    Source source(record);
     std::fill_n(d.accepted, d.rows, 0);
     if (d.path) std::fill_n(d.path, d.rows * d.k, 0);
     switch (rule) {

@@ -10,38 +10,79 @@ No number of a matrix changes. So weights of 16 bits stay exactly what they are,
 """
 
 import ctypes
+import weakref
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from minispec.core.model import GPT, Block, GPTConfig, rotary_tables
-from minispec.native.library import COMPUTES_IN
+from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_tables
+from minispec.native.checks import check
+from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
+
+
+class Packed:
+    """What the library has packed. It frees it with this object, or when the process ends.
+
+    Attributes:
+        address: where it is.
+    """
+
+    def __init__(self, native: SimpleNamespace, kind: str, *arguments: object) -> None:
+        """Has the library pack a `model` or a `matrix`; MemoryError if the system refuses the memory."""
+        made = ADDRESS()
+        make, free = (getattr(native, f"{kind}_{verb}") for verb in ("new", "free"))
+        check(make(native.type, *arguments, ctypes.byref(made)), 0)
+        self.address: int = made.value or 0
+        # Not at the end of the process: another thread may be in a forward then.
+        weakref.finalize(self, free, native.type, self.address).atexit = False
 
 
 @torch.no_grad()
-def packed_weights(model: GPT) -> list[Tensor]:
-    """Returns what the library's `new` wants, in its order, of a model of one of the types in `COMPUTES_IN`.
+def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> Packed:
+    """Packs a model of one of the types in `COMPUTES_IN`, its matrices cut for so many threads.
 
-    The embedding [V, D]; per layer queries, keys and values [D, (heads + 2 · kv_heads) · head_dim], out
-    [heads · head_dim, D], gate and up [D, ffn] each, down [ffn, D], and the gains of its two norms [D]; the
-    head [D, V] and the gain of its norm [D]; cosines and sines of all positions, [max_length, head_dim / 2]
-    each. Matrices are of the model's type, the rest is of the type that is computed in. ValueError if a
-    weight is missing, or not of the size that the config says.
+    ValueError if a weight is missing, or not of the size that the config says.
     """
     with torch.device("meta"):  # without memory: only its sizes are asked
         expected = GPT(model.config)
     if sizes_of(model) != sizes_of(expected):
         raise ValueError("the model's weights do not have the sizes that its config says")
-    dtype = COMPUTES_IN[model.dtype]
-    half = model.config.head_dim // 2
-    layers = [weight for block in model.layers for weight in packed_block(cast(Block, block), model.config)]
-    tables = [table[:, :half].to(dtype) for table in rotary_tables(model.config)]
-    final = [model.lm_head.weight.t(), packed_gain(model.norm.weight), *tables]
-    embedding = model.embed_tokens.weight.to(dtype)
-    return [weight.detach().contiguous() for weight in (embedding, *layers, *final)]
+    return pack_layers(
+        native, model.config, threads, model.layers, model.norm, (model.embed_tokens.weight, model.lm_head.weight)
+    )
+
+
+@torch.no_grad()
+def pack_layers(
+    native: SimpleNamespace,
+    config: GPTConfig,
+    threads: int,
+    blocks: nn.ModuleList | Sequence[nn.Module],
+    norm: RMSNorm,
+    ends: tuple[Tensor, Tensor] | None = None,
+) -> Packed:
+    """Packs layers and the norm after them; ends: embedding and head [V, D], if they have their own."""
+    dtype = COMPUTES_IN[norm.weight.dtype]
+    half = config.head_dim // 2
+    tables = [table[:, :half].to(dtype) for table in rotary_tables(config)]
+    layers = [weight for block in blocks for weight in packed_block(cast(Block, block), config)]
+    embedding, head = (None, None) if ends is None else (ends[0].to(dtype), ends[1].t())
+    weights = [embedding, *layers, head, packed_gain(norm.weight), *tables]
+    kept = [None if weight is None else weight.detach().contiguous() for weight in weights]
+    addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
+    c = config
+    sizes = (c.vocab_size, len(blocks), c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
+    return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * c.norm_eps, threads, addresses)
+
+
+@torch.no_grad()
+def pack_matrix(native: SimpleNamespace, linear: nn.Linear, threads: int) -> Packed:
+    """Packs a matrix, cut for so many threads."""
+    weight = linear.weight.t().contiguous()  # [in, out]
+    return Packed(native, "matrix", *weight.shape, threads, weight.data_ptr())
 
 
 def sizes_of(model: GPT) -> dict[str, torch.Size]:
@@ -49,18 +90,8 @@ def sizes_of(model: GPT) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in model.state_dict().items()}
 
 
-def hand_over(native: SimpleNamespace, config: GPTConfig, threads: int, weights: Sequence[Tensor]) -> int:
-    """Hands `packed_weights`, [in, out], over, cut for so many threads; returns the copy's address."""
-    c = config
-    addresses = (ctypes.c_void_p * len(weights))(*[weight.data_ptr() for weight in weights])
-    sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    array = (ctypes.c_int64 * len(sizes))(*sizes)
-    address: int = native.new(array, c.width * c.norm_eps, threads, addresses)
-    return address
-
-
 def packed_block(block: Block, config: GPTConfig) -> list[Tensor]:
-    """Returns one layer's matrices, [in, out] each, and its gains, in the order of `packed_weights`."""
+    """Returns one layer's matrices, [in, out] each, and its gains, in the order of `pack_layers`."""
     attention = block.self_attn
     mlp = block.mlp
     size = config.head_dim

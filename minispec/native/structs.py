@@ -94,7 +94,8 @@ class DraftRecord(ctypes.Structure):
     """A draft to be drawn: `ms_draft`."""
 
     _fields_ = fields(
-        "drafter rows k pending starts budgets warp states tokens q", ADDRESS, INT, INT, *[ADDRESS] * 7
+        "drafter rows k pending starts budgets warp states parents space tokens q seconds",
+        *(ADDRESS, INT, INT, *[ADDRESS] * 9, REAL),
     )
 
 
@@ -102,8 +103,8 @@ class RoundRecord(ctypes.Structure):
     """A round of the loop: `ms_round`."""
 
     _fields_ = fields(
-        "type target threads warp draft block rule decision source hidden catches_up seconds",
-        *(ENUM, ADDRESS, INT, ADDRESS, ADDRESS, ADDRESS, ENUM, ADDRESS, ADDRESS, ADDRESS, INT, REAL * 4),
+        "type target threads warp draft pending block rule decision source hidden catches_up seconds",
+        *(ENUM, ADDRESS, INT, *[ADDRESS] * 4, ENUM, ADDRESS, ADDRESS, ADDRESS, INT, REAL * 3),
     )
 
 

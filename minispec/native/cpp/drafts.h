@@ -1,0 +1,283 @@
+// Drafts: chains of K tokens, each drawn from logits after the one before. `core/draft.py` is the one to read, and
+// beside it `drafters/exit.py`, `eagle.py`, `parallel.py` and `medusa.py`: from where the logits come is theirs.
+#pragma once
+
+#include <chrono>
+
+#include "decisions.h"
+#include "forward.h"
+
+namespace {
+
+// Adds the seconds for which it lives to a sum.
+struct Stopwatch {
+    double& sum;
+    Clock::time_point started = Clock::now();
+
+    explicit Stopwatch(double& sum) : sum(sum) {}
+    ~Stopwatch() { sum += std::chrono::duration<double>(Clock::now() - started).count(); }
+};
+
+// A way to draft, at work: what it remembers from one token of a draft to the next.
+template <class T, class W>
+class Chain {
+    const ms_draft& draft;
+    const ms_drafter& drafter;
+    const Model<T, W>&model, &layers;  // whose embedding and head, and whose layers
+    const Int rows = draft.rows, k = draft.k, width = model.s.width, D = padded<T>(width);
+    const Int read_at_once = drafter.kind == MS_PARALLEL ? k : 1;  // tokens of each row
+    T* const given = static_cast<T*>(draft.states);
+    std::vector<Int> starts{draft.starts, draft.starts + rows};
+    Workspace<T> work{layers.s, rows * read_at_once, read_at_once, drafter.threads};
+    Memory<T> rows_of_states = memory<T>(rows * 2 * D);
+    T *states = rows_of_states.get(), *more = states + rows * D;  // [rows, D] each
+
+    const Matrix<W> matrix(Int i) const { return *static_cast<const Weights<W>*>(drafter.matrices[i]); }
+
+    const T* embedding(Int token) const { return model.embedding.data() + token * width; }
+
+    // Reads what lies in the workspace through layers, after what the cache holds.
+    void read(Int end, End last, T* logits = nullptr) {
+        forward(layers, work, Block{rows, read_at_once, starts.data()}, static_cast<T*>(drafter.cache), 0, end, last,
+                logits, &model);
+        for (Int& start : starts) ++start;
+    }
+
+    void multiply_states(const T* from, const Matrix<W>& b, T* to, bool add = false) {
+        product<T, W>(from, D, rows, b, to, padded<T>(b.columns), drafter.threads, add);
+    }
+
+    // The target's first layers, and a matrix, added, and a norm (`Exit`).
+    void next_by_exit(Int step, T* logits) {
+        read(drafter.first_layers, STREAM);
+        for (Int row = 0; row < rows; ++row) std::copy_n(work.x + row * D, width, given + (row * (k + 1) + step) * width);
+        if (step == k) return;
+        std::copy_n(work.x, rows * D, states);
+        multiply_states(work.x, matrix(0), states, true);
+        norm(layers.s, states, static_cast<const Model<T, W>*>(drafter.layers)->gain, states, rows, D);
+        multiply_states(states, model.head, logits);
+    }
+
+    // Embedding and feature, joined, through layers that predict the next feature (`FeatureLayer`).
+    void next_by_features(const Int* tokens, Int step, T* logits) {
+        const Int wide = padded<T>(2 * width);
+        Memory<T> both = memory<T>(rows * wide);
+        for (Int row = 0; row < rows; ++row) {
+            std::copy_n(embedding(tokens[row]), width, both.get() + row * wide);
+            std::copy_n(step ? work.normed + row * D : given + row * width, width, both.get() + row * wide + width);
+        }
+        product<T, W>(both.get(), wide, rows, matrix(0), work.x, D, drafter.threads);
+        read(layers.s.layers, LOGITS, logits);
+    }
+
+    // One forward for all positions, each state corrected by the token before (`ParallelLayers`).
+    void next_by_masks(const Int* tokens, Int step, T* logits) {
+        if (step == 0) {
+            for (Int i = 0; i < rows * k; ++i)
+                std::copy_n(i % k ? static_cast<const T*>(drafter.mask) : embedding(tokens[i / k]), width, work.x + i * D);
+            read(layers.s.layers, NORMED);
+        }
+        for (Int row = 0; row < rows; ++row) {
+            std::copy_n(embedding(tokens[row]), width, more + row * D);
+            std::copy_n(work.normed + (row * k + step) * D, D, states + row * D);
+        }
+        const Matrix<W> before = matrix(0);
+        const Int rank = padded<T>(before.columns);
+        Memory<T> change = memory<T>(rows * rank);
+        product<T, W>(more, D, rows, before, change.get(), rank, drafter.threads);
+        product<T, W>(change.get(), rank, rows, matrix(1), states, D, drafter.threads, true);
+        multiply_states(states, model.head, logits);
+    }
+
+    // A head for each position, on the state that the target has left (`MedusaHead`).
+    void next_by_heads(Int step, T* logits) {
+        for (Int row = 0; row < rows; ++row) std::copy_n(given + row * width, width, states + row * D);
+        multiply_states(states, matrix(2 * step), more);
+        for (Int i = 0; i < rows * D; i += Lanes<T>::count) {
+            const auto gate = load<T>(more + i);
+            const auto sum = load<T>(states + i) + gate / (exponential(-gate) + T(1));
+            std::memcpy(states + i, &sum, BYTES);
+        }
+        multiply_states(states, matrix(2 * step + 1), logits);
+    }
+
+  public:
+    Chain(Kinds<T, W> kinds, const ms_draft& draft)
+        : draft(draft),
+          drafter(*draft.drafter),
+          model(model_of(kinds, drafter.model)),
+          layers(drafter.layers && drafter.kind != MS_EXIT ? model_of(kinds, drafter.layers) : model) {}
+
+    // Reads tokens [rows], number `step` of each row's draft, 0 the pending one; makes the logits of what follows, rows
+    // of V up to whole vectors. An early exit reads the last drafted token too, for the target: there without logits.
+    void next(const Int* tokens, Int step, T* logits) {
+        switch (drafter.kind) {
+            case MS_FEATURE: return next_by_features(tokens, step, logits);
+            case MS_PARALLEL: return next_by_masks(tokens, step, logits);
+            case MS_MEDUSA: return next_by_heads(step, logits);
+            case MS_MODEL:
+            case MS_EXIT: break;
+        }
+        take(model, work, tokens, static_cast<const T*>(nullptr), rows);
+        if (drafter.kind == MS_EXIT) return next_by_exit(step, logits);
+        read(layers.s.layers, LOGITS, logits);
+    }
+};
+
+// Makes rows of logits [rows, V up to whole vectors] distributions; whether that can be.
+template <class T>
+bool make_distributions(T* logits, Int rows, Int V, const ms_warp& warp) {
+    for (Int row = 0; row < rows; ++row, logits += padded<T>(V)) {
+        if (!can_be_distribution(logits, V)) return false;
+        make_distribution(logits, V, warp);
+    }
+    return true;
+}
+
+// Draws a chain, with the decisions in the order of `draw_chain`: step by step, and row by row at each. A row draws in
+// its first budgets[b] steps; after them it gets token 0.
+template <class T, class W>
+ms_status draw_chain(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
+    const Int rows = draft.rows, k = draft.k, wide = padded<T>(V);
+    Chain<T, W> chain(kinds, draft);
+    std::vector<Int> tokens(draft.pending, draft.pending + rows);
+    Memory<T> dists = memory<T>(rows * wide);
+    const Int steps = draft.drafter->kind == MS_EXIT ? k + 1 : k;
+    for (Int i = 0; i < steps; ++i) {
+        {
+            const Stopwatch forwards(draft.seconds);
+            chain.next(tokens.data(), i, dists.get());
+        }
+        if (i == k) break;
+        if (!make_distributions(dists.get(), rows, V, *draft.warp)) return MS_BAD_LOGITS;
+        for (Int row = 0; row < rows; ++row) {
+            const T* dist = dists.get() + row * wide;
+            tokens[row] = draft.tokens[row * k + i] = i < draft.budgets[row] ? source.pick(dist, V, row, i) : 0;
+            std::copy_n(dist, V, static_cast<T*>(draft.q) + (row * k + i) * V);
+        }
+    }
+    return MS_OK;
+}
+
+// A tree at work: which tokens stand where, and which of them the draft model has read.
+template <class T, class W>
+class Tree {
+    const ms_draft& draft;
+    const Model<T, W>& model;
+    const Int rows = draft.rows, nodes = draft.k + 1;
+    std::vector<Int> depths{0}, read;
+    std::vector<std::uint8_t> sees;  // [nodes, nodes]: which tokens each one follows, and itself
+
+  public:
+    Tree(const ms_draft& draft, const Model<T, W>& model) : draft(draft), model(model), sees(nodes * nodes) {
+        sees[0] = 1;
+        for (Int i = 1; i < nodes; ++i) {
+            depths.push_back(depths[parent(i)] + 1);
+            std::copy_n(&sees[parent(i) * nodes], nodes, &sees[i * nodes]);
+            sees[i * nodes + i] = 1;
+        }
+    }
+
+    Int parent(Int i) const { return draft.parents[i - 1]; }
+    Int depth(Int i) const { return depths[i]; }
+    Int token(Int row, Int i) const { return i ? draft.tokens[row * draft.k + i - 1] : draft.pending[row]; }
+
+    // The draft model reads tokens `at` of the tree in each row: logits [rows, at, V up to whole vectors].
+    void next(const std::vector<Int>& at, T* logits) {
+        const Int n = at.size();
+        std::vector<Int> tokens, positions, starts;
+        std::vector<std::uint8_t> mask;
+        const Int before = read.size();
+        read.insert(read.end(), at.begin(), at.end());
+        for (Int row = 0; row < rows; ++row) {
+            starts.push_back(std::min(draft.starts[row] + before, model.s.capacity));
+            for (Int i : at) {
+                tokens.push_back(token(row, i));
+                positions.push_back(draft.starts[row] + depths[i]);
+                for (Int other : read) mask.push_back(sees[i * nodes + other]);
+            }
+        }
+        Workspace<T> work(model.s, rows * n, n, draft.drafter->threads);
+        take(model, work, tokens.data(), static_cast<const T*>(nullptr), rows * n);
+        const Block block{rows, n, starts.data(), positions.data(), mask.data(), before + n};
+        forward(model, work, block, static_cast<T*>(draft.drafter->cache), 0, model.s.layers, LOGITS, logits);
+    }
+};
+
+// Takes an earlier candidate out of q, which is rescaled. Where nothing is left, as at temperature 0, the most probable
+// of the others comes, by the logits, of which those of candidates are minus infinity.
+template <class T>
+void without(T* q, T* logits, Int candidate, Int V) {
+    logits[candidate] = -std::numeric_limits<T>::infinity();
+    q[candidate] = 0;
+    const T mass = std::accumulate(q, q + V, T(0));
+    for (Int id = 0; id < V && mass > 0; ++id) q[id] /= mass;
+    if (!(mass > 0)) q[largest(logits, V)] = 1;
+}
+
+// Draws a tree level by level, candidate by candidate, and row by row at each, as `draw_tree` does.
+template <class T, class W>
+ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
+    const Int rows = draft.rows, k = draft.k, wide = padded<T>(V);
+    const bool by_heads = draft.drafter->kind == MS_MEDUSA;
+    Tree<T, W> tree(draft, model_of(kinds, draft.drafter->model));
+    Chain<T, W> heads(kinds, draft);
+    for (Int first = 1, end; first <= k; first = end) {
+        std::vector<Int> at;  // the parents of this level's tokens [first, end)
+        for (end = first; end <= k && tree.depth(end) == tree.depth(first); ++end)
+            if (at.empty() || at.back() != tree.parent(end)) at.push_back(tree.parent(end));
+        const Int n = at.size(), m = rows * n;
+        Memory<T> both = memory<T>(2 * m * wide);
+        T *q = both.get(), *logits = q + m * wide;
+        {
+            const Stopwatch forwards(draft.seconds);
+            if (by_heads)
+                heads.next(nullptr, tree.depth(first) - 1, logits);
+            else
+                tree.next(at, logits);
+        }
+        for (Int i = m; by_heads && i-- > 0;) std::copy_n(logits + i / n * wide, wide, logits + i * wide);
+        std::copy_n(logits, m * wide, q);
+        if (!make_distributions(q, m, V, *draft.warp)) return MS_BAD_LOGITS;
+        for (Int i = first, j = 0; i < end; ++i) {
+            const bool again = i > first && tree.parent(i) == tree.parent(i - 1);  // a further candidate
+            if (i > first && !again) ++j;
+            for (Int row = 0; row < rows; ++row) {
+                T *dist = q + (row * n + j) * wide, *its_logits = logits + (row * n + j) * wide;
+                if (again) without(dist, its_logits, tree.token(row, i - 1), V);
+                const bool draws = tree.depth(i) <= draft.budgets[row] && i <= draft.space[row];
+                draft.tokens[row * k + i - 1] = draws ? source.pick(dist, V, row, tree.depth(i) - 1) : largest(dist, V);
+                std::copy_n(dist, V, static_cast<T*>(draft.q) + (row * k + i - 1) * V);
+            }
+        }
+    }
+    return MS_OK;
+}
+
+// Draws K tokens in each row.
+template <class T, class W>
+ms_status draw(Kinds<T, W> kinds, ms_draft& draft, ms_source& numbers) {
+    const Int V = model_of(kinds, draft.drafter->model).s.vocab;
+    if (!are_ids(draft.pending, draft.rows, V)) return MS_BAD_TOKEN;
+    Source source(numbers);
+    return draft.parents ? draw_tree(kinds, draft, source, V) : draw_chain(kinds, draft, source, V);
+}
+
+// Has a draft model read the last drafted token of each row, which it has guessed but never read.
+template <class T, class W>
+ms_status catch_up(Kinds<T, W> kinds, ms_draft& draft) {
+    const Stopwatch forwards(draft.seconds);
+    const Model<T, W>& model = model_of(kinds, draft.drafter->model);
+    Workspace<T> work(model.s, draft.rows, 1, draft.drafter->threads);
+    std::vector<Int> tokens, starts;
+    for (Int row = 0; row < draft.rows; ++row) {
+        tokens.push_back(draft.tokens[(row + 1) * draft.k - 1]);
+        starts.push_back(std::min(draft.starts[row] + draft.k, model.s.capacity));
+    }
+    take(model, work, tokens.data(), static_cast<const T*>(nullptr), draft.rows);
+    const Block block{draft.rows, 1, starts.data()};
+    forward(model, work, block, static_cast<T*>(draft.drafter->cache), 0, model.s.layers, STREAM);
+    return MS_OK;
+}
+
+}  // namespace

@@ -138,8 +138,8 @@ def random_tree(rows, k, vocab, seed, *how):
     """Returns `random_draft` with parents at random, which ascend."""
     draft, p = random_draft(rows, k, vocab, seed, *how)
     dice = random.Random(seed)
-    parents = torch.tensor([sorted(dice.randrange(4) for _ in range(k)) for _ in range(rows)]).view(rows, k)
-    return replace(draft, parents=torch.minimum(parents, torch.arange(k))), p
+    parents = torch.tensor([sorted(dice.choices(range(4), k=k)) for _ in range(rows)]).long()
+    return replace(draft, parents=parents.minimum(torch.arange(k))), p
 
 
 @settings(max_examples=200, deadline=None)

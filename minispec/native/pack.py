@@ -78,6 +78,13 @@ def pack_layers(
     return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * c.norm_eps, threads, addresses)
 
 
+def check_type(module: nn.Module, dtype: torch.dtype) -> None:
+    """Raises ValueError if what was trained on a target is not of the type of its weights, or not on the CPU."""
+    for weight in module.parameters():
+        if weight.dtype != dtype or weight.device.type != "cpu":
+            raise ValueError(f"what drafts for a native target must be of {dtype} on a CPU, as the target is")
+
+
 @torch.no_grad()
 def pack_matrix(native: SimpleNamespace, linear: nn.Linear, threads: int) -> Packed:
     """Packs a matrix, cut for so many threads."""

@@ -78,7 +78,7 @@ def test_top_k_and_top_p_keep_the_same_ids(vocab, seed, tied, temperature, top_k
 
 
 def test_a_set_that_reaches_top_p_but_for_rounding_has_reached_it():
-    """Ten equal probabilities, of which eight are 0.8 when they are counted, and not when they are added up."""
+    """Of ten equal probabilities eight are 0.8 when they are counted, and not when they are added up."""
     for dtype, top_p in product((torch.float32, torch.float64), (0.1, 0.3, 0.6, 0.7, 0.8, 0.9)):
         kept = NativeWarp(1.0, None, top_p)(torch.zeros(1, 10, dtype=dtype))
         assert (kept > 0).nonzero()[:, 1].tolist() == list(range(round(10 * top_p)))
@@ -174,7 +174,9 @@ def test_native_rules_give_the_same_verdict_and_use_the_same_numbers(
 
 
 @settings(max_examples=60, deadline=None)
-@given(rows=st.integers(1, 4), k=st.integers(0, 4), vocab=st.sampled_from([2, 40]), seed=st.integers(0, 10**6))
+@given(
+    rows=st.integers(1, 4), k=st.integers(0, 4), vocab=st.sampled_from([2, 40]), seed=st.integers(0, 10**6)
+)
 def test_keyed_noise_is_that_of_the_core(rows, k, vocab, seed):
     """For prompts, positions and budgets of all kinds, and seeds of up to 63 bits and beyond."""
     draft, p = random_draft(rows, k, vocab, seed, seed % 2 == 0, (torch.float32, torch.float64)[seed % 2])
@@ -203,7 +205,7 @@ def test_a_verifier_says_of_itself_what_the_cores_says():
 
 
 def test_a_source_that_cannot_decide_is_refused():
-    """Numbers outside [0, 1) or too few of them, and noise where a yes or no is open: nothing is read beyond."""
+    """Numbers outside [0, 1), too few of them, and noise where a yes or no is open."""
     draft, p = random_draft(2, 3, 5, seed=1)
     plan = round_plan([4, 4])
     inputs = inputs_of(Rule.REJECTION, draft, p, plan.budgets)

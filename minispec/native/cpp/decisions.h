@@ -226,7 +226,7 @@ ms_status check_decision(ms_rule rule, const ms_decision& decision, const ms_sou
     return tests && d.rows > 0 && !source.numbers ? MS_BAD_NUMBER : MS_OK;
 }
 
-// [weight · p − q]+, of distributions [V]; without q it is 0. The core rounds the product first. So there are two loops:
+// [weight · p − q]+, of distributions [V]; without q it is 0. The core rounds the product first. So these are two loops:
 // in one, a processor may round once, and leave something where nothing is left.
 template <class P, class T>
 std::vector<double> excess(const P* p, const T* q, Int vocab, double weight = 1) {
@@ -371,7 +371,7 @@ extern "C" {
 ms_status ms_distributions(ms_type type, const ms_warp* warp, const void* logits, int64_t rows, int64_t vocab,
                            void* probs) {
     return with_type(type, [&](auto kinds) {
-        using T = typename decltype(kinds)::Number;
+        using T = NUMBER(kinds);
         return make_distributions(*warp, static_cast<const T*>(logits), rows, vocab, static_cast<T*>(probs));
     });
 }
@@ -379,14 +379,14 @@ ms_status ms_distributions(ms_type type, const ms_warp* warp, const void* logits
 ms_status ms_choose(ms_type type, const void* probs, int64_t rows, int64_t vocab, const uint8_t* live,
                     ms_source* source, int64_t* token) {
     return with_type(type, [&](auto kinds) {
-        using T = typename decltype(kinds)::Number;
+        using T = NUMBER(kinds);
         return choose(static_cast<const T*>(probs), rows, vocab, live, *source, token);
     });
 }
 
 ms_status ms_decide(ms_type type, ms_rule rule, ms_decision* decision, ms_source* source) {
     return with_type(type, [&](auto kinds) {
-        using T = typename decltype(kinds)::Number;
+        using T = NUMBER(kinds);
         const ms_status status = check_decision<T>(rule, *decision, *source);
         if (status == MS_OK) decide<T>(rule, *decision, *source);
         return status;

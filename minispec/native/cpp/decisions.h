@@ -226,8 +226,8 @@ ms_status check_decision(ms_rule rule, const ms_decision& decision, const ms_sou
     return tests && d.rows > 0 && !source.numbers ? MS_BAD_NUMBER : MS_OK;
 }
 
-// [weight · p − q]+, of distributions [V]; without q it is 0. The core rounds the product first. So these are two loops:
-// in one, a processor may round once, and leave something where nothing is left.
+// [weight · p − q]+, of distributions [V]; without q it is 0. The core rounds the product before it subtracts. In one
+// loop a processor may round once, after both, and leave something where nothing is left.
 template <class P, class T>
 std::vector<double> excess(const P* p, const T* q, Int vocab, double weight = 1) {
     std::vector<double> rest(vocab);

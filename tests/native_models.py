@@ -11,6 +11,8 @@ import torch
 from minispec import SeededRng, speculate, verify_coupled
 from minispec.io.checkpoint import cache_folder
 from minispec.native import library
+from minispec.native.decisions import NativeWarp
+from minispec.native.drafter import Chain
 from minispec.native.library import find_compiler
 
 LIBRARIES = cache_folder() / "native"  # before a test has another home
@@ -44,6 +46,11 @@ def small_pair(dtype=torch.float32):
 def block(model, rows, length, seed=0):
     """Returns tokens [rows, length]."""
     return torch.randint(model.vocab_size, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def drawn(model, tokens, cache, k, temperature, numbers, budgets=None):
+    """Draws a draft with a native model; see `Chain.draw`."""
+    return Chain(model).draw(tokens, cache, k, NativeWarp(temperature), numbers, budgets)
 
 
 QUICK_FLAGS = ("-O0", "-std=c++17", "-shared", "-fPIC")  # a slow library, built in a second

@@ -7,6 +7,7 @@ streams stay, and verification is one call through the other layers.
 
 from copy import deepcopy
 from functools import partial
+from operator import index
 from typing import cast
 
 import torch
@@ -51,6 +52,7 @@ class NativeExitGPT(EarlyExitGPT):
         if not cache.shared or cache.streams:
             return core()  # it says what is wrong
         cache.first.truncate(cache.row_lengths)
+        cache.first.check_space(index(k))
         streams = space_for(cache.rows, max(k, 0) + 1, self.hidden_size, dtype=self.native.dtype)
         draft = self.chain.propose(cache.first, pending, k, warp, rng, core, streams)
         if not cache.streams:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_tables
 from minispec.native.checks import check
-from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
+from minispec.native.structs import ADDRESS, COMPUTES_IN, INT, TYPES
 
 
 class Packed:
@@ -38,6 +38,19 @@ class Packed:
         self.address: int = made.value or 0
         # Not at the end of the process: another thread may be in a forward then.
         weakref.finalize(self, free, native.type, self.address).atexit = False
+
+
+class PackedMatrix(Packed):
+    """A matrix that the library has packed.
+
+    Attributes:
+        sizes: how many numbers it reads, and how many it makes of them.
+    """
+
+    def __init__(self, native: SimpleNamespace, weight: Tensor, threads: int) -> None:
+        """Has the library pack weights [in, out] without gaps."""
+        super().__init__(native, "matrix", *weight.shape, threads, weight.data_ptr())
+        self.sizes = tuple(weight.shape)
 
 
 @torch.no_grad()
@@ -64,7 +77,11 @@ def pack_layers(
     norm: RMSNorm,
     ends: tuple[Tensor, Tensor] | None = None,
 ) -> Packed:
-    """Packs layers and the norm after them; ends: embedding and head [V, D], if they have their own."""
+    """Packs layers and the norm after them; ends: embedding and head [V, D], if they have their own.
+
+    ValueError if they are not of the library's type on a CPU, or not of the sizes that the config says.
+    """
+    check_parts(native, config, [*blocks, norm])
     dtype = COMPUTES_IN[norm.weight.dtype]
     half = config.head_dim // 2
     tables = [table[:, :half].to(dtype) for table in rotary_tables(config)]
@@ -75,17 +92,38 @@ def pack_layers(
     addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
     c = config
     sizes = (c.vocab_size, len(blocks), c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * c.norm_eps, threads, addresses)
+    return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * norm.eps, threads, addresses)
 
 
 @torch.no_grad()
-def pack_matrix(native: SimpleNamespace, linear: nn.Linear, threads: int) -> Packed:
+def pack_matrix(native: SimpleNamespace, linear: nn.Linear, threads: int) -> PackedMatrix:
     """Packs a matrix, cut for so many threads."""
+    check_type(native, linear)
     weight = linear.weight.t().contiguous()  # [in, out]
-    return Packed(native, "matrix", *weight.shape, threads, weight.data_ptr())
+    return PackedMatrix(native, weight, threads)
 
 
-def sizes_of(model: GPT) -> dict[str, torch.Size]:
+def check_parts(native: SimpleNamespace, config: GPTConfig, parts: Sequence[nn.Module]) -> None:
+    """Raises ValueError if blocks, and the norm after them, are not what `pack_layers` can pack."""
+    with torch.device("meta"):
+        block = sizes_of(Block(config))
+        norm = sizes_of(RMSNorm(config.width, config.norm_eps))
+    for part in parts:
+        check_type(native, part)
+        if sizes_of(part) != (norm if part is parts[-1] else block):
+            raise ValueError("the weights do not have the sizes that the target's config says")
+    if len({module.eps for part in parts for module in part.modules() if isinstance(module, RMSNorm)}) > 1:
+        raise ValueError("the norms of layers that are packed together have one epsilon")
+
+
+def check_type(native: SimpleNamespace, part: nn.Module) -> None:
+    """Raises ValueError if weights are not of the library's type, or not on a CPU."""
+    for weight in part.parameters():
+        if TYPES.get(weight.dtype) != native.type or weight.device.type != "cpu":
+            raise ValueError(f"what drafts for a native target is of its type, on a CPU: not {weight.dtype}, {weight.device}")
+
+
+def sizes_of(model: nn.Module) -> dict[str, torch.Size]:
     """Returns the size of each weight by its name."""
     return {name: weight.shape for name, weight in model.state_dict().items()}
 

@@ -33,6 +33,7 @@ from minispec.drafters.tree import (
 from minispec.evidence.proof.enumeration import EnumeratingRng, NativeEnumeratingRng
 from minispec.evidence.proof.models import with_normals
 from minispec.native.backend import TORCH, Backend
+from minispec.native.decisions import NATIVE_CHAINS, NATIVE_TREES
 from minispec.native.drafter import NativeDrafter
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
@@ -123,7 +124,7 @@ class Case:
         drafter_name = self.drafts_with
         early_exit = isinstance(self.target, EarlyExitGPT)
         target = self.target if drafter_name in ("tree", "medusa-tree") else model(self.target)
-        chain = not self.verifier.takes_tree
+        verifiers = NATIVE_TREES if self.verifier.takes_tree else NATIVE_CHAINS
         return replace(
             self,
             name=f"{self.name}, {backend.name}",
@@ -131,7 +132,7 @@ class Case:
             draft=target if early_exit else model(self.draft) if drafter_name == "model" else self.draft,
             warp=warp(self.warp),
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
-            verifier=backend.verifiers.get(self.verifier.name, self.verifier) if chain else self.verifier,
+            verifier=verifiers.get(self.verifier.name, self.verifier),
             drafter=backend.drafter if self.drafter is ModelDrafter else self.drafter,
             rng=NativeEnumeratingRng,
         )

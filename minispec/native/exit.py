@@ -20,7 +20,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitCache
 from minispec.native.cache import NativeCache
 from minispec.native.checks import space_for
-from minispec.native.drafter import Chain
+from minispec.native.drafter import Chain, DrawnDraft
 from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.pack import pack_layers, pack_matrix
 from minispec.native.structs import Kind
@@ -55,7 +55,7 @@ class NativeExitGPT(EarlyExitGPT):
         cache.first.check_space(index(k))
         streams = space_for(cache.rows, max(k, 0) + 1, self.hidden_size, dtype=self.native.dtype)
         draft = self.chain.propose(cache.first, pending, k, warp, rng, core, streams)
-        if not cache.streams:
+        if isinstance(draft, DrawnDraft):  # and whatever the core has drawn as well, for one that enumerates
             cache.streams = [streams]
         return draft
 

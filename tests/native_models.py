@@ -8,7 +8,7 @@ import pytest
 import tiny
 import torch
 
-from minispec import SeededRng, speculate, verify_coupled
+from minispec import SeededRng, speculate
 from minispec.io.checkpoint import cache_folder
 from minispec.native import library
 from minispec.native.decisions import NativeWarp
@@ -68,7 +68,9 @@ def plant(monkeypatch, folder, right, wrong):
     return source
 
 
-def decided(side, prompts, *, rule="rejection", temperature=1.0, seed=0, warp=None, rng=None, **settings):
+def decided(
+    side, prompts, *, rule="rejection", temperature=1.0, seed=0, warp=None, rng=None, trees=False, **settings
+):
     """Returns the rounds of a run, and the numbers that its generator would give next.
 
     A side is a backend, a target, and what makes a drafter.
@@ -77,7 +79,7 @@ def decided(side, prompts, *, rule="rejection", temperature=1.0, seed=0, warp=No
     settings = {
         "k": 4,
         "max_new_tokens": 30,
-        "verifier": backend.verifiers.get(rule, verify_coupled),
+        "verifier": backend.verifier(rule, trees),
     } | settings
     draws = (rng or backend.rng)(seed)
     warp = backend.warp(temperature, **warp or {})

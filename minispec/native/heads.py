@@ -89,6 +89,7 @@ class NativeFeatureDrafter(FeatureDrafter):
         """Makes a drafter (see `FeatureDrafter`) for a target, in torch and native."""
         super().__init__(layer, target, warp)
         self.model: NativeFeatureGPT = NativeFeatureGPT(layer, target, native)
+        self._cache = self.model.new_cache(1)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""

@@ -192,7 +192,7 @@ def test_before_a_run_there_is_no_draft(parts):
     pending = torch.tensor([1])
     for name in ("model", "eagle", "parallel", "tree"):
         drafter = NATIVE.makers[name](Parts(native, native, gpt, of.get), 3)
-        with pytest.raises(ValueError, match="start\\(prompts, hidden\\) first|states must be"):
+        with pytest.raises((ValueError, TypeError), match="start\\(prompts, hidden\\) first|states must be"):
             drafter.propose(pending, 2, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(0), 1))
 
 

@@ -22,7 +22,7 @@ from minispec.native.cache import NativeCache
 from minispec.native.checks import space_for
 from minispec.native.drafter import Chain, DrawnDraft
 from minispec.native.model import NativeGPT, NativeLayers
-from minispec.native.pack import pack_layers, pack_matrix
+from minispec.native.pack import check_type, pack_layers, pack_matrix
 from minispec.native.structs import Kind
 
 
@@ -32,8 +32,7 @@ class NativeExitGPT(EarlyExitGPT):
     def __init__(self, model: NativeGPT, exit: Exit) -> None:
         """Joins a native model and an exit of the type of its weights; ValueError if they do not fit."""
         super().__init__(cast(GPT, model), deepcopy(exit).to(model.dtype))
-        if exit.proj.weight.dtype != model.weights_dtype or exit.proj.weight.device != model.device:
-            raise ValueError(f"the exit must be of {model.weights_dtype} on a CPU, as the target is")
+        check_type(exit, model.weights_dtype)
         self.native = model
         norm = pack_layers(model.native, model.config, 1, (), exit.norm)
         self.chain = Chain(

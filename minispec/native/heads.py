@@ -23,12 +23,13 @@ from minispec.drafters.parallel import ParallelDrafter, ParallelGPT, ParallelLay
 from minispec.native.checks import check, check_ids, checked, space_for
 from minispec.native.drafter import Chain, Shape
 from minispec.native.model import NativeGPT, NativeLayers, threads_for
-from minispec.native.pack import PackedMatrix, pack_layers, pack_matrix
+from minispec.native.pack import PackedMatrix, check_type, pack_layers, pack_matrix
 from minispec.native.structs import Kind, Status
 
 
 def native_layers(native: NativeGPT, parts: FeatureLayer | ParallelLayers) -> NativeLayers:
     """Returns the layers of a drafter, packed for a target."""
+    check_type(parts, native.weights_dtype)
     threads = min(threads_for(sum(p.numel() for p in parts.parameters())), native.threads)
     packed = pack_layers(native.native, native.config, threads, parts.layers, parts.norm)
     return NativeLayers(native.native, packed, native.config, len(parts.layers), native.weights_dtype, threads)
@@ -161,6 +162,7 @@ class NativeMedusa:
     def __init__(self, heads: Medusa, native: NativeGPT) -> None:
         """Packs heads for a target; ValueError if they were made for another width."""
         check_width(native.hidden_size, heads.width)
+        check_type(heads, native.weights_dtype)
         self.width = heads.width
         self.vocab_size = heads.vocab_size
         self.native = native

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_tables
 from minispec.native.checks import check
-from minispec.native.structs import ADDRESS, COMPUTES_IN, INT, TYPES
+from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
 
 
 class Packed:
@@ -79,9 +79,9 @@ def pack_layers(
 ) -> Packed:
     """Packs layers and the norm after them; ends: embedding and head [V, D], if they have their own.
 
-    ValueError if they are not of the library's type on a CPU, or not of the sizes that the config says.
+    ValueError if they are not of the sizes that the config says.
     """
-    check_parts(native, config, [*blocks, norm])
+    check_parts(config, [*blocks, norm])
     dtype = COMPUTES_IN[norm.weight.dtype]
     half = config.head_dim // 2
     tables = [table[:, :half].to(dtype) for table in rotary_tables(config)]
@@ -95,32 +95,30 @@ def pack_layers(
     return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * norm.eps, threads, addresses)
 
 
+def check_type(module: nn.Module, dtype: torch.dtype) -> None:
+    """Raises ValueError if what was trained on a target is not of the type of its weights, or not on the CPU."""
+    for weight in module.parameters():
+        if weight.dtype != dtype or weight.device.type != "cpu":
+            raise ValueError(f"what drafts for a native target must be of {dtype} on a CPU, as the target is")
+
+
 @torch.no_grad()
 def pack_matrix(native: SimpleNamespace, linear: nn.Linear, threads: int) -> PackedMatrix:
     """Packs a matrix, cut for so many threads."""
-    check_type(native, linear)
     weight = linear.weight.t().contiguous()  # [in, out]
     return PackedMatrix(native, weight, threads)
 
 
-def check_parts(native: SimpleNamespace, config: GPTConfig, parts: Sequence[nn.Module]) -> None:
+def check_parts(config: GPTConfig, parts: Sequence[nn.Module]) -> None:
     """Raises ValueError if blocks, and the norm after them, are not what `pack_layers` can pack."""
     with torch.device("meta"):
         block = sizes_of(Block(config))
         norm = sizes_of(RMSNorm(config.width, config.norm_eps))
     for part in parts:
-        check_type(native, part)
         if sizes_of(part) != (norm if part is parts[-1] else block):
             raise ValueError("the weights do not have the sizes that the target's config says")
     if len({module.eps for part in parts for module in part.modules() if isinstance(module, RMSNorm)}) > 1:
         raise ValueError("the norms of layers that are packed together have one epsilon")
-
-
-def check_type(native: SimpleNamespace, part: nn.Module) -> None:
-    """Raises ValueError if weights are not of the library's type, or not on a CPU."""
-    for weight in part.parameters():
-        if TYPES.get(weight.dtype) != native.type or weight.device.type != "cpu":
-            raise ValueError(f"what drafts for a native target is of its type, on a CPU: not {weight.dtype}, {weight.device}")
 
 
 def sizes_of(model: nn.Module) -> dict[str, torch.Size]:

@@ -181,7 +181,7 @@ def test_exits_that_do_not_fit_are_refused(model):
     for exit, says in (
         (Exit(20, 1).double(), "16 numbers, and 20 are read"),
         (Exit(16, 3).double(), "it must be from 1 to 2"),
-        (Exit(16, 1), "the exit must be of torch.float64 on a CPU"),
+        (Exit(16, 1), "must be of torch.float64 on a CPU, as the target is"),
         (other, "the sizes that the target's config says"),
     ):
         with pytest.raises(ValueError, match=says):

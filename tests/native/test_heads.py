@@ -167,7 +167,7 @@ def test_what_was_made_for_another_target_is_refused(parts):
     other = tiny.gpt(tiny.config(width=20, heads=5, kv_heads=1))
     more_heads = tiny.gpt(tiny.config(kv_heads=4))
     widths = "16 numbers, and 20 are read"
-    of_type = "of its type, on a CPU: not torch.float32"
+    of_type = "must be of torch.float64 on a CPU, as the target is"
     for make, says in (
         (lambda: NativeMedusa(trained(other, "medusa", 1), native), widths),
         (lambda: NativeFeatureDrafter(trained(other, "eagle", 1), gpt, native), widths),

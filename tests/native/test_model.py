@@ -230,7 +230,7 @@ def test_other_caches_strange_ids_and_a_full_context_are_refused():
         (lambda: drawn(ours, one, cache, 1, 1.0, number[:0]), "1 numbers are needed, not 0"),
         (lambda: drawn(ours, one, cache, 1, 1.0, number.float()), "must be of torch.float64"),
         (lambda: drawn(ours, one, cache, 1, 1.0, number - 1), r"must lie in \[0, 1\)"),
-        (lambda: ours(block(model, 3, 1), lying(cache)), "the cache has 3 rows"),
+        (lambda: ours(block(model, 3, 1), lying(cache)), "for other layers"),
         (lambda: drawn(ours, one, cache, 10**30, 1.0, number), full),
         (lambda: drawn(ours, one, None, 1, 1.0, number), "cache of its own"),
         (lambda: drawn(ours, one, ours.cache_of(1, 1), 1, 1.0, number), "for other layers"),

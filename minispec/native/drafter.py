@@ -297,8 +297,8 @@ class NativeTreeDrafter(TreeDrafter):
             raise ValueError(f"{FIRST}, and an integer K: {k}")
         space = [self.max_length - 1 - n for n in self._cache.row_lengths]
         size = self.size(k, max(space))
-        if size == 0:
-            return core()
+        if size < 1:
+            raise ValueError(f"a tree needs space, and a K of at least 1: {k}")
         shape = Shape(self.parents[:size], space)
         draft = self.chain.propose(self.cache, pending, size, self.warp or warp, rng, core, tree=shape)
         self._read = shape.read

@@ -6,6 +6,7 @@ C++ here, and a whole draft is one call.
 
 from dataclasses import replace
 from functools import partial
+from operator import index
 
 import torch
 import torch.nn.functional as F
@@ -197,6 +198,7 @@ class NativeMedusaDrafter(MedusaDrafter):
         core = partial(super().propose, pending, k, warp, rng)
         known = self._known.tolist()
         if not any(known):
+            check_ids(pending, 1)
             return core()
         width = min(k, len(self.heads))
         state = self._state.contiguous()
@@ -212,9 +214,12 @@ class NativeMedusaTreeDrafter(MedusaTreeDrafter):
         """Proposes the tree, k deep or as deep as there are heads, to follow the pending tokens [B]."""
         core = partial(super().propose, pending, k, warp, rng)
         known = self._known.tolist()
-        size = self.size(k)
-        if not any(known) or size == 0:
+        if not any(known):
+            check_ids(pending, 1)
             return core()
+        size = self.size(index(k))
+        if size < 1:
+            raise ValueError(f"a tree needs a K of at least 1: {k}")
         space = [size * is_known for is_known in known]
         shape = Shape(self.parents[:size], space)
         state = self._state.contiguous()

@@ -54,7 +54,8 @@ class Chain {
         if (step == k) return;
         std::copy_n(work.x, rows * D, states);
         multiply_states(work.x, matrix(0), states, true);
-        norm(layers.s, states, static_cast<const Model<T, W>*>(drafter.layers)->gain, states, rows, D);
+        const auto& own = *static_cast<const Model<T, W>*>(drafter.layers);  // a norm, with an epsilon of its own
+        norm(own.s, states, own.gain, states, rows, D);
         multiply_states(states, model.head, logits);
     }
 

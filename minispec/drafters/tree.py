@@ -22,7 +22,7 @@ from minispec.core.warp import Warp, one_hot
 from minispec.drafters.chain import Choice, checked_parents, depths_of, draw_tree
 from minispec.drafters.entry import NODES, DrafterEntry, Parts
 
-READS_TREES = "the tree drafter needs a target that reads trees: neither native nor --exact"
+READS_TREES = "the tree drafter needs a target that reads trees: with --exact there is none"
 MOST_NODES = 4096  # of a tree: each token sees or does not see each other one
 RATES = (0.8, 0.1, 0.04)  # assumed: how often a position's first, second, third candidate is the one kept
 

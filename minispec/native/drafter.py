@@ -8,6 +8,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
+from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -39,6 +40,7 @@ class Chain:
     Attributes:
         model: whose embedding and head it uses: the draft model, or the target.
         record: what the library is told of it.
+        seconds: so far in calls of `draw`.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Chain:
             first_layers: of an exit, how many of the target's layers it has; None: it has its own.
         """
         self.model = model
+        self.seconds = 0.0
         self._kept = (layers, matrices, mask)  # the library has their addresses
         self._reads = model if layers is None or first_layers is not None else layers
         count = self._reads.packed_layers if first_layers is None else first_layers
@@ -139,7 +142,9 @@ class Chain:
             q=probs.data_ptr(),
         )
         source = SourceRecord(numbers=numbers.data_ptr(), count=len(numbers))
+        started = perf_counter()
         status = self.model.native.draw(ctypes.byref(draft), ctypes.byref(source))
+        self.seconds += perf_counter() - started
         check(status, self.model.vocab_size, k)
         if held is not None:
             held.extend(k + 1 if self.record.kind == Kind.EXIT else k)

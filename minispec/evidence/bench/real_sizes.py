@@ -65,7 +65,13 @@ def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
                     bench.tell(f"{shape}: decoding, {dtype}")
                     point = next(p for p in reversed(points) if (p["backend"], p["dtype"]) == ("native", dtype))
                     point["decoding"] = [*decoding(model, config, point, bench.plan.latencies)]
-    return {"cached_tokens": CACHED, "parameters": parameters, "points": points, "unavailable": unavailable}
+    return {
+        "cached_tokens": CACHED,
+        "decoding": {"k": K, "new_tokens": NEW},
+        "parameters": parameters,
+        "points": points,
+        "unavailable": unavailable,
+    }
 
 
 @torch.no_grad()

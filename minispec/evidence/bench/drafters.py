@@ -15,12 +15,9 @@ from statistics import median
 from types import FunctionType, ModuleType
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
-from minispec.core.records import Draft, Verdict
-from minispec.core.rng import RoundRng
 from minispec.drafters.entry import NODES
 from minispec.drafters.exit import EarlyExitGPT
 from minispec.drafters.parallel import ParallelGPT
@@ -37,7 +34,7 @@ from minispec.native.model import NativeGPT
 
 PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
 CACHED = 112  # tokens of the text after which rounds are timed
-TIMED_ROUNDS = 32
+TIMED_TOKENS = 64  # of which rounds are timed
 MODELS = (nn.Module, NativeGPT, EarlyExitGPT, ParallelGPT)
 CODE = (type, FunctionType, ModuleType)
 # Rows: for each name a drafter, a kind of heads and values of K; None: what is usual.
@@ -143,7 +140,7 @@ def predict(bench: BenchRun, setting: Setting) -> float:
     """Returns the speed-up that a setting should have on prompts that are not measured yet.
 
     It is made of what is measured apart: the rate of the target alone on the backend, on the prompts that chose
-    K; the seconds of prefill and of a round of which nothing is kept; and the tokens of a target call, visited
+    K; the seconds of prefill and of a round; and the tokens of a target call, visited
     on the prompts to learn from. What a draft model reads after full acceptance is left out.
     """
     wanted = (setting.models.backend.name, setting.verifier)
@@ -159,23 +156,14 @@ def predict(bench: BenchRun, setting: Setting) -> float:
 
 
 def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> tuple[float, float]:
-    """Returns the seconds of prefill, and of a round that drafts K tokens and keeps none of them."""
+    """Returns the seconds of prefill, and of a round that drafts K tokens."""
     target = setting.models.target
-    settings = setting.drafting() | setting.sampling(seed, TIMED_ROUNDS)
-    verifier = settings["verifier"]
-
-    def reject_all(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
-        verdict = verifier.decide(draft, target_probs, rng)  # for its time
-        token = draft.tokens[:, 0] if draft.k else verdict.token
-        path = None if draft.parents is None else torch.zeros_like(draft.tokens, dtype=torch.bool)
-        return Verdict(torch.zeros_like(token), token, path)
-
+    settings = setting.drafting() | setting.sampling(seed, TIMED_TOKENS) | {"k": k}
     # The text repeats itself, so that a look-up finds something.
-    text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED_ROUNDS - 1)]
+    text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED_TOKENS - 1)]
     with using_threads(setting.threads):
-        settings |= {"k": k, "verifier": replace(verifier, decide=reject_all)}
         trace = record(target, prompts=[text], observing=setting.models.backend.observe, **settings)
-    full_rounds = trace.rounds[1 : TIMED_ROUNDS - k]  # the first has the prefill, the last have no room for K
+    full_rounds = trace.rounds[1:-1] or trace.rounds  # the first has the prefill, the last may have no room for K
     return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in full_rounds)
 
 

@@ -270,7 +270,7 @@ def native_verifier(original: Verifier, rule: Rule) -> NativeVerifier:
 
 
 def address(numbers: Tensor | Array | None) -> int | None:
-    """Returns where numbers lie; None for none."""
+    """Returns where numbers [...] lie; None for none."""
     if numbers is None:
         return None
     return numbers.data_ptr() if isinstance(numbers, Tensor) else ctypes.addressof(numbers)

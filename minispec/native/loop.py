@@ -65,7 +65,7 @@ def clocks_in(part: Any) -> list[Chain | NativeLayers]:
 
 
 class Played(NamedTuple):
-    """What a round of the library has come to."""
+    """What a round of the library has come to, with q [B, K, V] and states [B, K+1, D]."""
 
     pending: list[int]
     draft_given: Draft | None  #: None: the library has drafted

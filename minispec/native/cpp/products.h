@@ -46,34 +46,54 @@ void each_panel(Int vectors, Int parts, Int from, Int to, Visit visit) {
 template <class T, class W>
 constexpr int STACKED = sizeof(T) / sizeof(W);
 
-// A depth, up to a whole number of such rows.
-template <class T, class W>
-constexpr Int stacked_depth(Int depth) { return (depth + STACKED<T, W> - 1) / STACKED<T, W> * STACKED<T, W>; }
+// So many rows of bytes share a scale in each column. Before two such groups lie their scales, two rows of halves.
+constexpr Int GROUP = 32;
 
-// c[HEIGHT, WIDTH vectors] (+)= a[HEIGHT, depth] · b[depth, WIDTH vectors]. The sums stay in registers.
+// How many numbers W a column takes in a panel: its depth, up to a whole number of such rows.
+template <class T, class W>
+constexpr Int stacked_depth(Int depth) {
+    if (std::is_same_v<W, Byte>) return (depth + 2 * GROUP - 1) / (2 * GROUP) * (2 * GROUP + STACKED<T, W>);
+    return (depth + STACKED<T, W> - 1) / STACKED<T, W> * STACKED<T, W>;
+}
+
+// c[HEIGHT, WIDTH vectors] (+)= a[HEIGHT, depth] · b[depth, WIDTH vectors]. The sums stay in registers; those of bytes
+// for one group of rows, then they are scaled.
 template <class T, class W, int HEIGHT, int WIDTH>
 void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_row, bool add) {
-    typename Lanes<T>::Vector sum[HEIGHT][WIDTH] = {};
-    for (Int k = 0; k < depth; k += STACKED<T, W>, b += b_row) {
-        typename Lanes<T>::Vector rows[WIDTH];
-        for (int j = 0; j < WIDTH; ++j) {
-            rows[j] = load<T>(b + j * Lanes<W>::count);
-            __builtin_prefetch(b + SOON * b_row + j * Lanes<W>::count);
-            __builtin_prefetch(b + LATER * b_row + j * Lanes<W>::count, 0, 2);
+    const Int group = std::is_same_v<W, Byte> ? GROUP : depth;
+    const W* scales = b;
+    for (Int begin = 0; begin < depth; begin += group) {
+        if (std::is_same_v<W, Byte> && begin / GROUP % 2 == 0) {
+            scales = b;
+            b += b_row;
         }
-        for (int d = 0; d < STACKED<T, W>; ++d) {
-            typename Lanes<T>::Vector weight[WIDTH];
-            for (int j = 0; j < WIDTH; ++j) weight[j] = row_of<T, W>(rows[j], d);
-            for (int i = 0; i < HEIGHT; ++i)
-                for (int j = 0; j < WIDTH; ++j) sum[i][j] += a[i * a_row + k + d] * weight[j];
+        typename Lanes<T>::Vector sum[HEIGHT][WIDTH] = {};
+        for (Int k = begin; k < std::min(depth, begin + group); k += STACKED<T, W>, b += b_row) {
+            typename Lanes<T>::Vector rows[WIDTH];
+            for (int j = 0; j < WIDTH; ++j) {
+                rows[j] = load<T>(b + j * Lanes<W>::count);
+                __builtin_prefetch(b + SOON * b_row + j * Lanes<W>::count);
+                __builtin_prefetch(b + LATER * b_row + j * Lanes<W>::count, 0, 2);
+            }
+            for (int d = 0; d < STACKED<T, W>; ++d) {
+                typename Lanes<T>::Vector weight[WIDTH];
+                for (int j = 0; j < WIDTH; ++j) weight[j] = row_of<T, W>(rows[j], d);
+                for (int i = 0; i < HEIGHT; ++i)
+                    for (int j = 0; j < WIDTH; ++j) sum[i][j] += a[i * a_row + k + d] * weight[j];
+            }
         }
+        for (int i = 0; i < HEIGHT; ++i)
+            for (int j = 0; j < WIDTH; ++j) {
+                T* to = c + i * c_row + j * Lanes<T>::count;
+                typename Lanes<T>::Vector all = {};
+                if (add || begin) all = load<T>(to);
+                if constexpr (std::is_same_v<W, Byte>)
+                    all += sum[i][j] * row_of<T, Half>(load<T>(scales + j * Lanes<W>::count), begin / GROUP % 2);
+                else
+                    all += sum[i][j];
+                std::memcpy(to, &all, BYTES);
+            }
     }
-    for (int i = 0; i < HEIGHT; ++i)
-        for (int j = 0; j < WIDTH; ++j) {
-            T* to = c + i * c_row + j * Lanes<T>::count;
-            if (add) sum[i][j] += load<T>(to);
-            std::memcpy(to, &sum[i][j], BYTES);
-        }
 }
 
 // Finds the tile of a height and width that are known only now.
@@ -108,18 +128,30 @@ void multiply(const T* a, Int a_row, Int rows, const Matrix<W>& b, T* c, Int c_r
     });
 }
 
-// A copy of a matrix [depth, columns] in panels, its last columns and rows padded with 0.
+// A copy of a matrix [depth, columns] in panels, its last columns and rows padded with 0. Before bytes come their
+// scales, halves [groups, columns].
 template <class T, class W>
 Weights<W> panels(const W* from, Int depth, Int columns, Int parts) {
     const Int lanes = Lanes<T>::count, all = padded<T>(columns);
     Weights<W> made{memory<W>(stacked_depth<T, W>(depth) * all), depth, columns, std::min(parts, all / lanes)};
     each_panel(all / lanes, made.parts, 0, made.parts, [&](Int first, Int width) {
         W* to = made.memory.get() + first * lanes * stacked_depth<T, W>(depth);
-        const Int real = std::min(width * lanes, columns - first * lanes);
+        const Int real = std::min(width * lanes, columns - first * lanes), b_row = width * Lanes<W>::count;
+        const W* rows = from;
+        constexpr bool SCALED = std::is_same_v<W, Byte>;
         constexpr Int D = STACKED<T, W>;
+        if constexpr (SCALED) {
+            const Half* scales = reinterpret_cast<const Half*>(from);
+            const Int groups = (depth + GROUP - 1) / GROUP;
+            for (Int g = 0; g < groups; ++g)
+                for (Int i = 0; i < real; ++i)
+                    std::memcpy(to + (g / 2 * (2 * GROUP / D + 1) * width * lanes + i) * D + g % 2 * sizeof(Half),
+                                scales + g * columns + first * lanes + i, sizeof(Half));
+            rows += groups * columns * sizeof(Half);
+        }
         for (Int k = 0; k < depth; ++k)
             for (Int i = 0; i < real; ++i)
-                to[(k / D * width * lanes + i) * D + k % D] = from[k * columns + first * lanes + i];
+                to[(k / D + SCALED * (k / (2 * GROUP) + 1)) * b_row + i * D + k % D] = rows[k * columns + first * lanes + i];
     });
     return made;
 }

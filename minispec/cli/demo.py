@@ -18,7 +18,6 @@ from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, printable_line, write_text_file
 from minispec.io.walkthrough import VERIFIERS, K, record_pair
 from minispec.native.backend import AUTO, Backend, on_backend
-from minispec.native.drafters import backend_for
 from minispec.show.stepper import Stepper, page
 from minispec.show.text import Outcome, losses_table, outcome_table, printable
 from minispec.train.publish import failure_message
@@ -64,7 +63,7 @@ def demo(
     checked_prompt(0, models.tokenizer.encode(text), models.target.vocab_size, context)
     decode = partial(
         decode_both_ways,
-        backends=options.find_backends(backend_for(entry, backend)),
+        backends=options.find_backends(backend),
         verifiers=tuple(VERIFIERS) if verifier is None else (verifier,),
         max_new_tokens=max_new_tokens,
         settings={"k": width, "seed": seed, "drafter": entry},

@@ -24,7 +24,6 @@ from minispec.io.checkpoint import Pair
 from minispec.io.stream import cut, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, Models, on_backend
-from minispec.native.drafters import backend_for
 from minispec.show.text import glyphs_for, legend, marked, printable
 from minispec.verifiers.fixed_width import FixedWidth
 from minispec.verifiers.registry import CHAINS
@@ -68,7 +67,7 @@ def generate(
     """Continue a prompt, or a file of them, speculatively."""
     options.choose(verifier, tuple(CHAINS), "--verifier")
     entry = chosen_drafter(drafter, k)
-    backend = backend_for(entry, options.choose(backend, (*BACKENDS, AUTO), "--backend"))
+    backend = options.choose(backend, (*BACKENDS, AUTO), "--backend")
     if exact and backend != TORCH.name:
         raise ValueError(f"--exact computes with torch; leave out --backend {backend}")
     if temperature is None:

@@ -205,7 +205,9 @@ class Batch:
         """Appends each row's accepted tokens and the next one, up to its budget; returns what was emitted."""
         drafted = draft.tokens.tolist()
         token = verdict.token.tolist()
-        return tuple(
-            row.append([drafted[b][i] for i in indices] + [token[b]])
-            for b, (row, indices) in enumerate(zip(self.rows, verdict.kept(), strict=True))
-        )
+        kept = verdict.kept()
+        return self.append([[*(drafted[b][i] for i in kept[b]), token[b]] for b in range(len(token))])
+
+    def append(self, tokens: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+        """Appends tokens to each row, up to its budget; returns what was emitted."""
+        return tuple([row.append(more) for row, more in zip(self.rows, tokens, strict=True)])

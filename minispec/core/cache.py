@@ -182,9 +182,7 @@ class KVCache:
         Raises:
             ValueError: if they do not ascend, or lie beyond what the row holds.
         """
-        for row, (slots, length) in enumerate(zip(indices, self._lengths, strict=True)):
-            if list(slots) != sorted(set(slots) & set(range(length))):
-                raise ValueError(f"row {row}: the slots to keep must ascend from 0 to at most {length - 1}")
+        self.check_slots(indices)
         for row, slots in enumerate(indices):
             unmoved = sum(
                 position == slot for position, slot in enumerate(slots)
@@ -194,6 +192,12 @@ class KVCache:
                 self._keys[:, row, :, unmoved : len(slots)] = self._keys[:, row, :, moved]
                 self._values[:, row, :, unmoved : len(slots)] = self._values[:, row, :, moved]
         self._lengths = [len(slots) for slots in indices]
+
+    def check_slots(self, indices: Sequence[Sequence[int]]) -> None:
+        """Raises ValueError if the slots to keep do not ascend, or lie beyond what a row holds."""
+        for row, (slots, length) in enumerate(zip(indices, self._lengths, strict=True)):
+            if list(slots) != sorted(set(slots) & set(range(length))):
+                raise ValueError(f"row {row}: the slots to keep must ascend from 0 to at most {length - 1}")
 
 
 def minus_infinity(invisible: Tensor, dtype: torch.dtype) -> Tensor:

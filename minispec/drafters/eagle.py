@@ -54,6 +54,32 @@ class FeatureLayer(nn.Module):
         return self.norm(self.layers(x, view))
 
 
+class FeatureGPT:
+    """A `FeatureLayer` between the target's embedding and its head.
+
+    Attributes:
+        layer: what was trained.
+        target: on which model.
+        dtype: the type of features.
+    """
+
+    def __init__(self, layer: FeatureLayer, target: GPT) -> None:
+        """Joins what was trained on a target with that target; ValueError if it was made for another width."""
+        check_width(target.config.width, layer.width)
+        self.layer = layer
+        self.target = target
+        self.dtype = target.dtype
+        self.head = target.head
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache for `rows` rows."""
+        return self.target.cache_of(len(self.layer.layers), rows)
+
+    def after(self, tokens: Tensor, features: Tensor, cache: KVCache) -> Tensor:
+        """Reads tokens [B, n], each with the feature before it; returns those after them: [B, n, D]."""
+        return self.layer(tokens, features, self.target, cache)
+
+
 class FeatureDrafter(TargetDrafter):
     """Drafts token after token with a `FeatureLayer`, with a cache of its own."""
 
@@ -65,11 +91,9 @@ class FeatureDrafter(TargetDrafter):
         Raises:
             ValueError: if the layer was made for another width.
         """
-        check_width(target.config.width, layer.width)
         super().__init__(target, warp)
-        self.layer = layer
-        self.target = target
-        self._cache = target.cache_of(len(layer.layers), 1)
+        self.model = FeatureGPT(layer, target)
+        self._cache = self.model.new_cache(1)
         self._feature = torch.zeros(0)  # [B, D], of the target, before the pending token
 
     @property
@@ -89,15 +113,15 @@ class FeatureDrafter(TargetDrafter):
 
     def _prefill(self, prompts: Prompts, hidden: Tensor) -> tuple[KVCache, Tensor]:
         """Returns a cache with the prompts, and the feature before each pending token [B, D]."""
-        target = self.target
-        check_width(hidden.shape[-1], target.hidden_size)
-        cache = target.cache_of(len(self.layer.layers), len(prompts))
-        none = hidden.new_zeros(len(prompts), 1, target.hidden_size)
-        features = torch.cat([none, hidden], dim=1).to(target.dtype)
+        width = self.model.target.hidden_size
+        check_width(hidden.shape[-1], width)
+        cache = self.model.new_cache(len(prompts))
+        none = hidden.new_zeros(len(prompts), 1, width)
+        features = torch.cat([none, hidden], dim=1).to(self.model.dtype)
         lengths = [len(prompt) - 1 for prompt in prompts]
         if max(lengths) > 0:
-            tokens = pad(prompts, max(lengths), target.device)
-            self.layer(tokens, features[:, :-1], target, cache)
+            tokens = pad(prompts, max(lengths), hidden.device)
+            self.model.after(tokens, features[:, :-1], cache)
             cache.truncate(lengths)
         return cache, features[torch.arange(len(prompts)), lengths]
 
@@ -107,14 +131,14 @@ class FeatureDrafter(TargetDrafter):
 
         def read(token: Tensor) -> Tensor:
             nonlocal feature
-            feature = self.layer(token[:, None], feature, self.target, self._cache)
-            return self.target.head(feature)[:, -1]
+            feature = self.model.after(token[:, None], feature, self._cache)
+            return self.model.head(feature)[:, -1]
 
         return draw_chain(read, pending, k, self.warp or warp, rng)
 
     def commit(self, round: Round) -> None:
         """Reads the accepted tokens again, with the features that the target has by now."""
-        states = round.target_hidden.to(self.target.dtype)
+        states = round.target_hidden.to(self.model.dtype)
         rows = torch.arange(len(states), device=states.device)
         lengths = round.lengths
         block = round.block.to(states.device)  # [B, K+1]
@@ -123,7 +147,7 @@ class FeatureDrafter(TargetDrafter):
         self._cache.truncate(first)
         width = max(n - m for n, m in zip(lengths, first, strict=True))
         if width > 0:
-            self.layer(block[:, :width], features[:, :width], self.target, self._cache)
+            self.model.after(block[:, :width], features[:, :width], self._cache)
         self._cache.truncate(lengths)
         self._feature = states[rows, round.verdict.accepted]
 

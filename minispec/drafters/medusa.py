@@ -13,6 +13,7 @@ and a second and third candidate then help more than a longer chain.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -66,6 +67,24 @@ class Medusa(nn.ModuleList):
         return torch.stack([head(hidden) for head in self], dim=1)
 
 
+class Heads(Protocol):
+    """Heads of a target, in torch or on another backend.
+
+    Attributes:
+        width: D.
+        vocab_size: V.
+    """
+
+    width: int
+    vocab_size: int
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """Maps hidden states to the logits of all heads: [B, D] -> [B, heads, V]."""
+
+
 class MedusaDrafter(TargetDrafter):
     """Drafts with the heads, from the state in which the target has read all but the pending token.
 
@@ -74,7 +93,7 @@ class MedusaDrafter(TargetDrafter):
 
     cache_lengths: tuple[int, ...] | None = None  # it has none
 
-    def __init__(self, heads: Medusa, target: LanguageModel, warp: Warp | None = None) -> None:
+    def __init__(self, heads: Heads, target: LanguageModel, warp: Warp | None = None) -> None:
         """Makes a drafter of heads that were trained on a target, the one that verifies.
 
         warp: how to warp the heads' logits; None: like the target's.
@@ -139,7 +158,7 @@ class MedusaTreeDrafter(MedusaDrafter):
 
     def __init__(
         self,
-        heads: Medusa,
+        heads: Heads,
         target: LanguageModel,
         parents: Sequence[int],
         choice: Choice = without_replacement,

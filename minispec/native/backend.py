@@ -6,16 +6,19 @@ from dataclasses import dataclass, field
 from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.model import GPT, LanguageModel
 from minispec.core.rng import Rng, SeededRng
-from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
-from minispec.drafters.entry import Parts
+from minispec.drafters.entry import NODES, Parts
 from minispec.drafters.exit import SHARES, ExitDrafter
+from minispec.drafters.medusa import MedusaTreeDrafter, doubtful_tree
+from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.io.checkpoint import Pair
-from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
+from minispec.native.decisions import NATIVE_CHAINS, NATIVE_TREES, NativeRng, NativeWarp
 from minispec.native.drafter import NativeDrafter
 from minispec.native.exit import NativeExitGPT
+from minispec.native.heads import NativeFeatureDrafter, NativeMedusa, NativeMedusaDrafter, NativeParallelDrafter
 from minispec.native.model import NativeGPT
-from minispec.verifiers.registry import verifier_for
+from minispec.verifiers.registry import CHAINS, TREES, verifier_for
 
 AUTO = "auto"
 
@@ -28,7 +31,8 @@ class Backend:
     model: Callable[[GPT], LanguageModel]  #: makes of a GPT a model that computes on this backend
     warp: Callable[..., Warp]  #: makes a warp, from the arguments of `Warp`
     rng: Callable[[int], Rng]  #: makes a random number generator from a seed
-    verifiers: Mapping[str, Verifier] = field(hash=False)  #: those that it has itself, by name
+    verifiers: Mapping[str, Verifier] = field(hash=False)  #: of chains, those that it has itself, by name
+    trees: Mapping[str, Verifier] = field(hash=False)  #: the same of trees
     drafter: type[ModelDrafter]  #: makes a drafter from a draft model
     makers: Mapping[str, Callable[[Parts, int], Drafter]] = field(hash=False)  #: of drafters it makes its way
 
@@ -39,14 +43,47 @@ class Backend:
             ValueError: if there is none.
         """
         registered = verifier_for(name, trees)
-        return registered if trees else self.verifiers.get(name, registered)
+        return (self.trees if trees else self.verifiers).get(name, registered)
+
+
+def native_target(parts: Parts) -> NativeGPT:
+    """Returns the native target; ValueError if the target is another."""
+    if not isinstance(parts.target, NativeGPT):
+        raise ValueError(SHARES)
+    return parts.target
 
 
 def native_exit(parts: Parts, k: int) -> ExitDrafter:
     """Returns an early exit of the native target; ValueError if the target is another."""
-    if not isinstance(parts.target, NativeGPT):
-        raise ValueError(SHARES)
-    return ExitDrafter(NativeExitGPT(parts.target, parts.heads("exit")), parts.warp)
+    return ExitDrafter(NativeExitGPT(native_target(parts), parts.heads("exit")), parts.warp)
+
+
+def native_medusa(parts: Parts, k: int) -> NativeMedusaDrafter:
+    """Returns a drafter of Medusa's heads on the native target; ValueError if the target is another."""
+    target = native_target(parts)
+    return NativeMedusaDrafter(NativeMedusa(parts.heads("medusa"), target), target, parts.warp)
+
+
+def native_medusa_tree(parts: Parts, k: int) -> MedusaTreeDrafter:
+    """Returns a drafter of the usually best tree for heads; ValueError if the target is another."""
+    target = native_target(parts)
+    heads = NativeMedusa(parts.heads("medusa"), target)
+    return MedusaTreeDrafter(heads, target, doubtful_tree(NODES, k), warp=parts.warp)
+
+
+def native_feature(parts: Parts, k: int) -> NativeFeatureDrafter:
+    """Returns a feature drafter of the native target; ValueError if the target is another."""
+    return NativeFeatureDrafter(parts.heads("eagle"), parts.gpt, native_target(parts), parts.warp)
+
+
+def native_parallel(parts: Parts, k: int) -> NativeParallelDrafter:
+    """Returns a parallel drafter of the native target; ValueError if the target is another."""
+    return NativeParallelDrafter(parts.heads("parallel"), parts.gpt, native_target(parts), parts.warp)
+
+
+def native_tree(parts: Parts, k: int) -> TreeDrafter:
+    """Returns a drafter of the tree that is usually best, k deep."""
+    return TreeDrafter(parts.draft, common_tree(NODES, k), warp=parts.warp)
 
 
 TORCH = Backend(
@@ -54,7 +91,8 @@ TORCH = Backend(
     model=lambda model: model,
     warp=Warp,
     rng=SeededRng,
-    verifiers={"greedy": verify_greedy, "rejection": verify_rejection},
+    verifiers=CHAINS,
+    trees=TREES,
     drafter=ModelDrafter,
     makers={},
 )
@@ -63,9 +101,18 @@ NATIVE = Backend(
     model=NativeGPT,
     warp=NativeWarp,
     rng=NativeRng,
-    verifiers={"greedy": native_greedy, "rejection": native_rejection},
+    verifiers=NATIVE_CHAINS,
+    trees=NATIVE_TREES,
     drafter=NativeDrafter,
-    makers={"model": lambda parts, k: NativeDrafter(parts.draft, parts.warp), "exit": native_exit},
+    makers={
+        "model": lambda parts, k: NativeDrafter(parts.draft, parts.warp),
+        "exit": native_exit,
+        "medusa": native_medusa,
+        "medusa-tree": native_medusa_tree,
+        "eagle": native_feature,
+        "parallel": native_parallel,
+        "tree": native_tree,
+    },
 )
 BACKENDS = {backend.name: backend for backend in (TORCH, NATIVE)}
 

@@ -22,7 +22,8 @@ from minispec.core.records import Draft, Verdict
 from minispec.core.rng import Place, RoundRng, SeededRng
 from minispec.core.verify import Verifier, accept_rejection
 from minispec.core.warp import DAMAGED, Warp
-from minispec.native.checks import check_budgets, check_code, check_temperature, checked, granted, space_for
+from minispec.native.checks import check, check_budgets, check_temperature, checked, space_for
+from minispec.native.structs import WarpRecord, SourceRecord, DecisionRecord, Rule
 from minispec.native.library import native_functions
 
 T = TypeVar("T")
@@ -106,9 +107,10 @@ def native_categorical(
 
     def native(numbers: Tensor) -> tuple[int, Tensor]:
         token = space_for(batch, dtype=torch.long)
-        addresses = None if live is None else live.data_ptr(), numbers.data_ptr(), token.data_ptr()
-        used = native_functions(dists.dtype).choose(dists.data_ptr(), batch, vocab, *addresses)
-        return check_code(used, vocab), token
+        n = native_functions(dists.dtype)
+        source = SourceRecord(numbers=numbers.data_ptr(), count=len(numbers))
+        check(n.choose(n.type, dists.data_ptr(), batch, vocab, None if live is None else live.data_ptr(), ctypes.byref(source), token.data_ptr()), vocab)
+        return source.used, token
 
     return source.decide(batch, native, core)
 
@@ -131,10 +133,14 @@ class NativeWarp(Warp):
         probs = space_for(*given.shape, dtype=given.dtype)
         vocab = given.shape[-1]
         rows = given.numel() // vocab
-        warp = native_functions(given.dtype).warp
-        if not granted(warp(given.data_ptr(), rows, vocab, self.temperature, probs.data_ptr())):
-            raise ValueError(DAMAGED)
+        n = native_functions(given.dtype)
+        w = warp_record(self)
+        check(n.distributions(n.type, ctypes.byref(w), given.data_ptr(), rows, vocab, probs.data_ptr()), vocab)
         return probs
+
+
+def warp_record(warp: Warp) -> WarpRecord:
+    return WarpRecord(warp.temperature, warp.top_k or 0, 1.0 if warp.top_p is None else warp.top_p)
 
 
 def native_accept_greedy(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
@@ -147,10 +153,10 @@ def native_accept_greedy(draft: Draft, target_probs: Tensor, rng: RoundRng) -> V
     p, tokens, lengths = checked_inputs(draft, target_probs)
     accepted = torch.empty_like(lengths)  # [B] int64, as they are
     token = torch.empty_like(lengths)
-    inputs = p.data_ptr(), tokens.data_ptr(), lengths.data_ptr()
-    sizes = (*tokens.shape, p.shape[-1])
-    outputs = (accepted.data_ptr(), token.data_ptr())
-    check_code(native_functions(p.dtype).agree(*inputs, *sizes, *outputs), p.shape[-1], draft.k)
+    n = native_functions(p.dtype)
+    source = SourceRecord()
+    d = DecisionRecord(rows=len(p), k=draft.k, vocab=p.shape[-1], p=p.data_ptr(), tokens=tokens.data_ptr(), lengths=lengths.data_ptr(), accepted=accepted.data_ptr(), token=token.data_ptr())
+    check(n.decide(n.type, Rule.GREEDY, ctypes.byref(d), ctypes.byref(source)), p.shape[-1], draft.k)
     return Verdict(accepted, token)
 
 
@@ -174,14 +180,14 @@ def native_accept_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -
         p = p.double()
         q = q.double()
     budgets = (ctypes.c_int64 * rows)(*check_budgets(rng.plan.budgets, rows))
-    inputs = p.data_ptr(), q.data_ptr(), tokens.data_ptr(), lengths.data_ptr(), budgets
-
     def native(numbers: Tensor) -> tuple[int, Verdict]:
         accepted = torch.empty_like(lengths)  # [B] int64, as they are
         token = torch.empty_like(lengths)
-        reject = native_functions(p.dtype).reject
-        used = reject(*inputs, rows, k, vocab, numbers.data_ptr(), accepted.data_ptr(), token.data_ptr())
-        return check_code(used, vocab, k), Verdict(accepted, token)
+        n = native_functions(p.dtype)
+        source = SourceRecord(numbers=numbers.data_ptr(), count=len(numbers))
+        d = DecisionRecord(rows=rows, k=k, vocab=vocab, p=p.data_ptr(), q=q.data_ptr(), tokens=tokens.data_ptr(), lengths=lengths.data_ptr(), budgets=ctypes.addressof(budgets), accepted=accepted.data_ptr(), token=token.data_ptr())
+        check(n.decide(n.type, Rule.REJECTION, ctypes.byref(d), ctypes.byref(source)), vocab, k)
+        return source.used, Verdict(accepted, token)
 
     return rng.source.decide(rows * (k + 1), native, lambda: accept_rejection(draft, target_probs, rng))
 
@@ -196,5 +202,15 @@ def checked_inputs(draft: Draft, target_probs: Tensor) -> tuple[Tensor, Tensor, 
     return checked("target_probs", target_probs, (rows, k + 1, None)), tokens, lengths
 
 
-native_greedy = Verifier("greedy", native_accept_greedy, greedy=True)
-native_rejection = Verifier("rejection", native_accept_rejection)
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class NativeVerifier(Verifier):
+    rule: Rule = Rule.GREEDY
+
+
+native_greedy = NativeVerifier("greedy", native_accept_greedy, greedy=True, rule=Rule.GREEDY)
+native_rejection = NativeVerifier("rejection", native_accept_rejection, rule=Rule.REJECTION)
+NATIVE_CHAINS = {"greedy": native_greedy, "rejection": native_rejection}
+NATIVE_TREES = {}

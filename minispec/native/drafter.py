@@ -1,21 +1,29 @@
-"""The native drafter: forward, warp and draw for all K tokens in one call into the library."""
+"""Native drafting: forward, warp and draw for all K tokens in one call into the library.
 
-from collections.abc import Callable
+A `Chain` is a way to draft that the library knows (`cpp/drafts.h`). The drafters here are those of the core and of
+`drafters/`, which are the ones to read; only `propose` is another, and only where the library can draw.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
+from minispec.core.model import LanguageModel
 from minispec.core.records import Draft
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
-from minispec.native.checks import check_budgets
-from minispec.native.decisions import Lender
-from minispec.native.model import NativeGPT
+from minispec.native.cache import NativeCache
+from minispec.native.checks import check, check_budgets, check_ids, checked, space_for
+from minispec.native.decisions import Lender, warp_record
+from minispec.native.model import NativeGPT, NativeLayers
+from minispec.native.pack import Packed
+from minispec.native.structs import ADDRESS, INT, DrafterRecord, DraftRecord, Kind, SourceRecord
 
 
 class DrawnDraft(Draft):
@@ -25,53 +33,186 @@ class DrawnDraft(Draft):
         """Checks nothing again: that would be a share of a round that can be measured."""
 
 
-class NativeDrafter(ModelDrafter):
-    """A `ModelDrafter` that lets a `NativeGPT` draw where it can.
+class Chain:
+    """A way to draft K tokens, one after the other, in one call into the library.
 
-    It can for a warp that is a temperature only, with a `NativeRng`. Otherwise it drafts as its parent does.
-    It is lossless for the same reason: the distribution that it reports is the one that was drawn from.
+    Attributes:
+        model: whose embedding and head it uses: the draft model, or the target.
+        record: what the library is told of it.
     """
+
+    def __init__(
+        self,
+        model: NativeGPT,
+        kind: Kind = Kind.MODEL,
+        layers: NativeLayers | None = None,
+        matrices: Sequence[Packed] = (),
+        mask: Tensor | None = None,
+        first_layers: int | None = None,
+    ) -> None:
+        """Joins what a kind of drafter is made of (see `ms_drafter`).
+
+        Args:
+            model: the draft model, or the target whose embedding and head are used.
+            kind: what drafts.
+            layers: its own, if it has any.
+            matrices: of an exit, a feature drafter, a parallel drafter, or heads.
+            mask: [D], of a parallel drafter.
+            first_layers: of an exit, how many of the target's layers it has; None: it has its own.
+        """
+        self.model = model
+        self._kept = (layers, matrices, mask)  # the library has their addresses
+        self._reads = model if layers is None or first_layers is not None else layers
+        count = self._reads.packed_layers if first_layers is None else first_layers
+        self._layers = (0, count)
+        self._matrices = (ADDRESS * len(matrices))(*[matrix.address for matrix in matrices])
+        self.record = DrafterRecord(
+            kind=kind,
+            type=model.native.type,
+            model=model.packed.address,
+            layers=None if layers is None else layers.packed.address,
+            matrices=ctypes.addressof(self._matrices),
+            mask=None if mask is None else mask.data_ptr(),
+            first_layers=count,
+        )
+
+    def draw(
+        self,
+        tokens: Tensor,
+        cache: KVCache | None,
+        k: int,
+        warp: Warp,
+        numbers: Tensor,
+        budgets: Sequence[int] | None = None,
+        states: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, int]:
+        """Draws K tokens a row after the pending ones.
+
+        Numbers are used as `SeededRng` would: step by step, row by row at each, none where the outcome is
+        certain or a row's budget has ended; there id 0 is drawn.
+
+        Args:
+            tokens: [B], the pending tokens.
+            cache: extended by what is read: the pending token and all drawn ones but the last. Of a parallel
+                drafter it is the pending one, and masks; heads have none.
+            k: K.
+            warp: from logits to distributions.
+            numbers: [n] float64 in [0, 1), enough for all draws: B · K, or none at temperature 0.
+            budgets: [B], how many draws each row may make; None: K.
+            states: what else is read or written, see `ms_draft`.
+
+        Returns:
+            The ids [B, K], the distributions that they were drawn from [B, K, V], and how many numbers were
+            used.
+
+        Raises:
+            TypeError: if an argument is of a wrong type.
+            ValueError: if the context is full, there are too few numbers or one is outside [0, 1), a token is out of range, or a
+                logit is not finite.
+            MemoryError: if the system refuses the memory; the cache is as before.
+        """
+        pending = check_ids(tokens, 1)
+        rows = len(pending)
+        if index(k) < 1:
+            raise ValueError(f"K must be at least 1, not {k}")
+        held = None if cache is None else self._reads.usable(cache, rows, self._layers)
+        if held is not None:
+            held.check_space(1)
+        numbers = checked("the tensor of numbers", numbers, (None,), torch.float64)
+        if not warp.is_greedy and len(numbers) < rows * k:
+            raise ValueError(f"{rows * k} numbers are needed, not {len(numbers)}")
+        ids = space_for(rows, k, dtype=torch.long)
+        probs = space_for(rows, k, self.model.vocab_size, dtype=self.model.dtype)
+        limits = (INT * rows)(*([k] * rows if budgets is None else check_budgets(budgets, rows)))
+        starts = (INT * rows)(*([0] * rows if held is None else held.row_lengths))
+        record = warp_record(warp)
+        draft = DraftRecord(
+            drafter=self.on(held),
+            rows=rows,
+            k=k,
+            pending=pending.data_ptr(),
+            starts=ctypes.addressof(starts),
+            budgets=ctypes.addressof(limits),
+            warp=ctypes.addressof(record),
+            states=None if states is None else states.data_ptr(),
+            tokens=ids.data_ptr(),
+            q=probs.data_ptr(),
+        )
+        source = SourceRecord(numbers=numbers.data_ptr(), count=len(numbers))
+        status = self.model.native.draw(ctypes.byref(draft), ctypes.byref(source))
+        check(status, self.model.vocab_size, k)
+        if held is not None:
+            held.extend(k + 1 if self.record.kind == Kind.EXIT else k)
+        return ids, probs, int(source.used)
+
+    def on(self, cache: NativeCache | None) -> int:
+        """Returns the address of the record, with a cache in it and the present number of threads."""
+        self.record.cache = None if cache is None else cache.address
+        self.record.threads = self._reads.threads_now
+        return ctypes.addressof(self.record)
+
+    def propose(
+        self,
+        cache: KVCache | None,
+        pending: Tensor,
+        k: int,
+        warp: Warp,
+        rng: RoundRng,
+        core: Callable[[], Draft],
+        states: Tensor | None = None,
+        known: Sequence[bool] | None = None,
+    ) -> Draft:
+        """Drafts k tokens a row after the pending ones [B] in one call, or as `core` does.
+
+        known: [B], which rows draft at all; None: every one.
+        """
+        rows = len(pending)
+        if not isinstance(warp, Warp) or index(k) < 1:
+            raise ValueError(f"a drafter needs a K of at least 1 and a Warp: {k}, {warp}")
+        budgets = check_budgets(rng.plan.budgets, rows)
+        if not isinstance(rng.source, Lender):
+            return core()
+        if known is not None:
+            budgets = [budget * is_known for budget, is_known in zip(budgets, known, strict=True)]
+        before = None if cache is None else cache.row_lengths
+
+        def native(numbers: Tensor) -> tuple[int, Draft]:
+            if cache is not None and cache.row_lengths != before:  # a generator that enumerates drafts more than once
+                cache.truncate(before)
+            tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states)
+            if min(budgets) >= k:
+                return used, DrawnDraft(tokens, probs)
+            return used, DrawnDraft(tokens, probs, torch.tensor([min(budget, k) for budget in budgets]))
+
+        return rng.source.decide(0 if warp.is_greedy else rows * k, native, core)
+
+
+class NativeDrafter(ModelDrafter):
+    """A `ModelDrafter` that lets a `NativeGPT` draw, by numbers that a `Lender` lends.
+
+    It is lossless for the same reason: the distribution that it reports is the one that was drawn from.
+
+    Attributes:
+        chain: how the library drafts; None for another model.
+    """
+
+    def __init__(self, model: LanguageModel, warp: Warp | None = None) -> None:
+        """Makes a drafter (see `ModelDrafter`)."""
+        super().__init__(model, warp)
+        self.chain = Chain(model) if isinstance(model, NativeGPT) else None
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B], those of `ModelDrafter` (see there).
 
         Raises:
             TypeError: if an argument is of a wrong type.
-            ValueError: if k is below 1, or it cannot draft: see `NativeGPT.draw`.
+            ValueError: if k is below 1, or it cannot draft: see `Chain.draw`.
         """
-        model = self.model if isinstance(self.model, NativeGPT) else None
-        core = partial(ModelDrafter.propose, self, pending, k, warp, rng)
-        return native_draft(model, self._cache, pending, k, self.warp or warp, rng, core)
+        core = partial(super().propose, pending, k, warp, rng)
+        if self.chain is None:
+            return core()
+        return self.chain.propose(self.cache, pending, k, self.warp or warp, rng, core)
 
-
-def native_draft(
-    model: Any,
-    held: KVCache | None,
-    pending: Tensor,
-    k: int,
-    warp: Warp,
-    rng: RoundRng,
-    core: Callable[[], Draft],
-) -> Draft:
-    """Drafts k tokens a row after the pending ones [B] in one call into the library, or as `core` does.
-
-    The model draws as a `NativeGPT` does (None: it does not) into the cache that it has (None: it has none).
-    """
-    rows = len(pending)
-    if not isinstance(warp, Warp) or index(k) < 1 or held is None:
-        raise ValueError(f"a drafter needs start(prompts) first, a K of at least 1 and a Warp: {k}, {warp}")
-    before = held.row_lengths
-    budgets = check_budgets(rng.plan.budgets, rows)
-    plain = warp.top_k is None and warp.top_p is None
-    if not plain or not isinstance(rng.source, Lender) or model is None or not model.can_draw(held, k):
-        return core()
-
-    def native(numbers: Tensor) -> tuple[int, Draft]:
-        if held.row_lengths != before:  # a generator that enumerates drafts more than once
-            held.truncate(before)
-        tokens, probs, used = model.draw(pending, held, k, warp.temperature, numbers, budgets)
-        if min(budgets) >= k:
-            return used, DrawnDraft(tokens, probs)
-        return used, DrawnDraft(tokens, probs, torch.tensor([min(budget, k) for budget in budgets]))
-
-    return rng.source.decide(0 if warp.is_greedy else rows * k, native, core)
+    def draws_for(self, target: LanguageModel) -> bool:
+        """Whether the library draws whole drafts that a target of the same type can verify."""
+        return self.chain is not None and isinstance(target, NativeGPT) and target.dtype == self.chain.model.dtype

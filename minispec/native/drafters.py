@@ -6,7 +6,7 @@ from minispec.drafters.entry import DrafterEntry, Parts
 from minispec.drafters.exit import ExitDrafter
 from minispec.io.checkpoint import Pair
 from minispec.io.heads import load_heads
-from minispec.native.backend import NATIVE, TORCH, Models
+from minispec.native.backend import Models
 
 K = 4  # tokens of a draft, by default
 
@@ -21,10 +21,3 @@ def make_drafter(
     parts = Parts(models.target, models.draft, pair.target, lambda kind: load_heads(pair, kind)[0])
     drafter = models.backend.makers.get(entry.name, entry.make)(parts, k)
     return drafter.target if isinstance(drafter, ExitDrafter) else models.target, drafter
-
-
-def backend_for(entry: DrafterEntry, backend: str) -> str:
-    """Returns on which backend a drafter runs where one, or `auto`, is wanted; ValueError if it cannot."""
-    if entry.proposes_trees and backend == NATIVE.name:
-        raise ValueError(f"this drafter needs the {TORCH.name} backend, not {backend}")
-    return TORCH.name if entry.proposes_trees else backend

@@ -6,12 +6,15 @@
 * A norm divides by hypot(‖x‖, √(D·ε)): √D times the root of mean square plus ε. That √D goes into its gain.
 
 No number of a matrix changes. So weights of 16 bits stay exactly what they are, and all sums are of 32 bits.
-Only where matrices are to be kept in 8 bits are they rounded: 32 weights of one output share a scale.
+Only where matrices are kept in 8 bits are they rounded: 32 weights of one output share a scale. Embeddings are
+not: they are looked up, and fewer bits would save no time.
+
 `core/model.py` is the one to read; tests hold the two to each other.
 """
 
 import copy
 import ctypes
+import weakref
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import cast
@@ -19,37 +22,74 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from minispec.core.model import GPT, Block, GPTConfig, rotary_tables
-from minispec.native.structs import COMPUTES_IN
+from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_tables
+from minispec.native.checks import check
+from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
 
 GROUP = 32  # weights of one output, neighbours in depth, that share a scale
 LARGEST = 127  # whole number of 8 bits that stands for a weight
 
 
-@torch.no_grad()
-def packed_weights(model: GPT, kept: torch.dtype) -> list[Tensor]:
-    """Returns what the library's `model_new` wants, in its order, of matrices of a type in `COMPUTES_IN`.
+class Packed:
+    """What the library has packed. It frees it with this object, or when the process ends.
 
-    The embedding [V, D]; per layer queries, keys and values [D, (heads + 2 · kv_heads) · head_dim], out
-    [heads · head_dim, D], gate and up [D, ffn] each, down [ffn, D], and the gains of its two norms [D]; the
-    head [D, V] and the gain of its norm [D]; cosines and sines of all positions, [max_length, head_dim / 2]
-    each. Matrices are as `packed_matrix` makes them, the rest is of the type that is computed in. ValueError
-    if a weight is missing, or not of the size that the config says.
+    Attributes:
+        address: where it is.
+    """
+
+    def __init__(self, native: SimpleNamespace, kind: str, *arguments: object) -> None:
+        """Has the library pack a `model` or a `matrix`; MemoryError if the system refuses the memory."""
+        made = ADDRESS()
+        make, free = (getattr(native, f"{kind}_{verb}") for verb in ("new", "free"))
+        check(make(native.type, *arguments, ctypes.byref(made)), 0)
+        self.address: int = made.value or 0
+        # Not at the end of the process: another thread may be in a forward then.
+        weakref.finalize(self, free, native.type, self.address).atexit = False
+
+
+@torch.no_grad()
+def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> Packed:
+    """Packs a model, its matrices cut for so many threads.
+
+    They are kept in the type that the library's functions are for, one of `COMPUTES_IN`. ValueError if a weight is missing, or not of the size that the config says.
     """
     with torch.device("meta"):  # without memory: only its sizes are asked
         expected = GPT(model.config)
     if sizes_of(model) != sizes_of(expected):
         raise ValueError("the model's weights do not have the sizes that its config says")
-    dtype = COMPUTES_IN[kept]
-    half = model.config.head_dim // 2
-    layers = [
-        weight for block in model.layers for weight in packed_block(cast(Block, block), model.config, kept)
-    ]
-    tables = [table[:, :half].to(dtype) for table in rotary_tables(model.config)]
-    head = packed_matrix(model.lm_head.weight, kept)
-    final = [head, packed_gain(model.norm.weight, dtype), *tables]
-    embedding = model.embed_tokens.weight.to(dtype)  # looked up row by row, so 8 bits would save no time
-    return [weight.detach().contiguous() for weight in (embedding, *layers, *final)]
+    return pack_layers(
+        native, model.config, threads, model.layers, model.norm, (model.embed_tokens.weight, model.lm_head.weight)
+    )
+
+
+@torch.no_grad()
+def pack_layers(
+    native: SimpleNamespace,
+    config: GPTConfig,
+    threads: int,
+    blocks: nn.ModuleList | Sequence[nn.Module],
+    norm: RMSNorm,
+    ends: tuple[Tensor, Tensor] | None = None,
+) -> Packed:
+    """Packs layers and the norm after them; ends: embedding and head [V, D], if they have their own."""
+    dtype = COMPUTES_IN[native.dtype]
+    half = config.head_dim // 2
+    tables = [table[:, :half].to(dtype) for table in rotary_tables(config)]
+    layers = [weight for block in blocks for weight in packed_block(cast(Block, block), config, native.dtype)]
+    embedding, head = (None, None) if ends is None else (ends[0].to(dtype), packed_matrix(ends[1], native.dtype))
+    weights = [embedding, *layers, head, packed_gain(norm.weight, dtype), *tables]
+    kept = [None if weight is None else weight.detach().contiguous() for weight in weights]
+    addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
+    c = config
+    sizes = (c.vocab_size, len(blocks), c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
+    return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * c.norm_eps, threads, addresses)
+
+
+@torch.no_grad()
+def pack_matrix(native: SimpleNamespace, linear: nn.Linear, threads: int) -> Packed:
+    """Packs a matrix, cut for so many threads."""
+    weight = packed_matrix(linear.weight, native.dtype)
+    return Packed(native, "matrix", linear.in_features, linear.out_features, threads, weight.data_ptr())
 
 
 def sizes_of(model: GPT) -> dict[str, torch.Size]:
@@ -57,25 +97,15 @@ def sizes_of(model: GPT) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in model.state_dict().items()}
 
 
-def hand_over(native: SimpleNamespace, config: GPTConfig, threads: int, weights: Sequence[Tensor]) -> int:
-    """Hands `packed_weights`, [in, out], over, cut for so many threads; returns the copy's address."""
-    c = config
-    addresses = (ctypes.c_void_p * len(weights))(*[weight.data_ptr() for weight in weights])
-    sizes = (c.vocab_size, c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    array = (ctypes.c_int64 * len(sizes))(*sizes)
-    address: int = native.new(array, c.width * c.norm_eps, threads, addresses)
-    return address
-
-
 def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Tensor]:
-    """Returns one layer's matrices and its gains, in the order of `packed_weights`."""
+    """Returns one layer's matrices and its gains, in the order of `pack_layers`."""
     attention = block.self_attn
     mlp = block.mlp
     size = config.head_dim
     q, k = (side_by_side(projection.weight, size) for projection in (attention.q_proj, attention.k_proj))
     matrices = [torch.cat([q, k, attention.v_proj.weight]), attention.o_proj.weight]
     matrices += [mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
-    gains = (block.input_layernorm.weight, block.post_attention_layernorm.weight)
+    gains = [norm.weight for norm in (block.input_layernorm, block.post_attention_layernorm)]
     return [
         *(packed_matrix(weight, kept) for weight in matrices),
         *(packed_gain(gain, COMPUTES_IN[kept]) for gain in gains),

@@ -103,8 +103,8 @@ class RoundRecord(ctypes.Structure):
     """A round of the loop: `ms_round`."""
 
     _fields_ = fields(
-        "type target threads warp draft block rule decision source hidden catches_up seconds",
-        *(ENUM, ADDRESS, INT, ADDRESS, ADDRESS, ADDRESS, ENUM, ADDRESS, ADDRESS, ADDRESS, INT, REAL * 4),
+        "type target threads warp draft pending block rule decision source hidden catches_up seconds",
+        *(ENUM, ADDRESS, INT, *[ADDRESS] * 4, ENUM, ADDRESS, ADDRESS, ADDRESS, INT, REAL * 4),
     )
 
 

@@ -31,4 +31,8 @@ ms_status with_type(ms_type type, Call call) {
     return MS_NO_MEMORY;
 }
 
+// The types of such kinds.
+#define NUMBER(kinds) typename decltype(kinds)::Number
+#define KEPT(kinds) typename decltype(kinds)::Kept
+
 }  // namespace

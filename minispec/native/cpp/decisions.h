@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "border.h"
 #include "functions.h"
 
 namespace {
@@ -161,4 +162,40 @@ Int reject(const T* p, const T* q, const Int* tokens, const Int* lengths, const 
     return next - numbers;
 }
 
+
+class Source {
+    ms_source& s;
+  public:
+    explicit Source(ms_source& s) : s(s) {}
+    template <class T> Int pick(const T* dist, Int vocab, Int, Int) {
+        const double* next = s.numbers + s.used;
+        const Int token = choose(dist, vocab, next);
+        s.used = next - s.numbers;
+        return token;
+    }
+};
+template <class T> void make_distribution(T* dist, Int vocab, const ms_warp& warp) { make_distribution(dist, vocab, warp.temperature); }
+template <class T> void decide(ms_rule rule, ms_decision& d, ms_source& s) {
+    const T *p = static_cast<const T*>(d.p), *q = static_cast<const T*>(d.q);
+    if (rule == MS_GREEDY) agree<T>(p, d.tokens, d.lengths, d.rows, d.k, d.vocab, d.accepted, d.token);
+    else s.used += reject<T>(p, q, d.tokens, d.lengths, d.budgets, d.rows, d.k, d.vocab, s.numbers + s.used, d.accepted, d.token);
+}
 }  // namespace
+extern "C" ms_status ms_distributions(ms_type type, const ms_warp* warp, const void* logits, Int rows, Int vocab, void* probs) {
+    return with_type(type, [&](auto kinds) {
+        using T = NUMBER(kinds);
+        return make_distributions<T>(static_cast<const T*>(logits), rows, vocab, warp->temperature, static_cast<T*>(probs)) ? MS_OK : MS_BAD_LOGITS;
+    });
+}
+extern "C" ms_status ms_choose(ms_type type, const void* probs, Int rows, Int vocab, const uint8_t* live, ms_source* s, Int* token) {
+    return with_type(type, [&](auto kinds) {
+        using T = NUMBER(kinds);
+        Int used = choose_all<T>(static_cast<const T*>(probs), rows, vocab, (const bool*)live, s->numbers + s->used, token);
+        if (used < 0) return MS_BAD_DISTRIBUTION;
+        s->used += used;
+        return MS_OK;
+    });
+}
+extern "C" ms_status ms_decide(ms_type type, ms_rule rule, ms_decision* d, ms_source* s) {
+    return with_type(type, [&](auto kinds) { decide<NUMBER(kinds)>(rule, *d, *s); return MS_OK; });
+}

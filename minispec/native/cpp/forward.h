@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "border.h"
 #include "functions.h"
 #include "products.h"
 
@@ -25,34 +26,52 @@ struct Layer {
 template <class T, class W>
 struct Model {
     Sizes s;
-    std::vector<T> embedding, cos, sin, gain;  // [V, D], [capacity, head_dim / 2] twice, [D]
+    std::vector<T> embedding, cos, sin, gain;  // [V, D], [capacity, head_dim / 2] twice, [D]; layers that draft for a
+                                               // target have neither embedding nor head
     std::vector<Layer<T, W>> layers;
     Weights<W> head;
 };
 
-// Where a model is left early: after so many layers the stream, and its product with a matrix added to it, go through a
-// norm of their own.
+// The model at an address, of the kinds that `with_type` has found.
 template <class T, class W>
-struct Exit {
-    Int layers;
-    Weights<W> proj;
-    std::vector<T> gain;
+const Model<T, W>& model_of(Kinds<T, W>, const void* model) {
+    return *static_cast<const Model<T, W>*>(model);
+}
+
+// What a forward reads: n new tokens in each row, after what the cache holds of them. See `ms_block`.
+struct Block {
+    Int rows, n;
+    const Int* starts;
+    const Int* positions = nullptr;
+    const std::uint8_t* mask = nullptr;
+    Int window = 0;
+
+    // Where in the text token i of a row stands.
+    Int position(Int row, Int i) const { return positions ? positions[row * n + i] : starts[row] + i; }
 };
 
-// The memory that a forward over m tokens works in, n of each row. All is padded to whole vectors. Each thread has its
-// own part of the last four.
+// The memory that a forward works in. All is padded to whole vectors. Each thread has its own part of the last four.
 template <class T>
 struct Workspace {
     const Sizes& s;
-    Int m, tokens, threads, each = threads * tokens * s.groups;
+    Int m, n, threads, each = threads * n * s.groups;
     Int D = padded<T>(s.width), Q = padded<T>((s.heads + 2 * s.kv_heads) * s.head_dim);
     Int S = padded<T>(s.heads * s.head_dim), F = padded<T>(s.ffn);
-    Memory<T> x = memory<T>(m * D), qkv = memory<T>(m * Q), attended = memory<T>(m * S), gates = memory<T>(m * 2 * F);
-    Memory<T> normed = memory<T>(threads * m * D), query = memory<T>(each * s.head_dim);
-    Memory<T> scores = memory<T>(each * s.slots), mixed = memory<T>(each * s.padded_head);
+    Int parts[8] = {m * D,           m * Q,          m * S,          m * 2 * F, threads * m * D,
+                    each * s.head_dim, each * s.slots, each * s.padded_head};
+    Memory<T> all = memory<T>(total());  // a single request: to ask for memory takes time
+    T *x = all.get(), *qkv = x + padded<T>(parts[0]), *attended = qkv + padded<T>(parts[1]);
+    T *gates = attended + padded<T>(parts[2]), *normed = gates + padded<T>(parts[3]);
+    T *query = normed + padded<T>(parts[4]), *scores = query + padded<T>(parts[5]);
+    T* mixed = scores + padded<T>(parts[6]);
 
-    // Without it, some compilers lose the first members where memory for a later one is refused.
-    Workspace(const Sizes& s, Int m, Int tokens, Int threads) : s(s), m(m), tokens(tokens), threads(threads) {}
+    Workspace(const Sizes& s, Int m, Int n, Int threads) : s(s), m(m), n(n), threads(threads) {}
+
+    Int total() const {
+        Int sum = 0;
+        for (Int part : parts) sum += padded<T>(part);
+        return sum;
+    }
 };
 
 // Divides every token's vector by its length and multiplies it with a gain; see `pack.py` for what became of √D.
@@ -82,35 +101,46 @@ void rotate(const Model<T, W>& model, T* head, Int position, T* to, Int step) {
 // Keys lie across, so that the scores of neighbouring slots are computed together.
 inline Int cache_numbers(const Sizes& s) { return s.slots * (s.head_dim + s.padded_head); }
 
-// Lets n tokens of one row, which follow `start` others, look at themselves and what came before, in one key head.
+// Hides from token i of a row what it does not see of the last slots; see `ms_block`.
+template <class T>
+void hide(const Block& block, Int row, Int i, Int end, T* scores) {
+    const std::uint8_t* sees = block.mask + (row * block.n + i) * block.window;
+    const Int first = block.starts[row] + block.n - block.window;
+    for (Int j = std::max(-first, Int(0)); j < block.window && first + j < end; ++j)
+        if (!sees[j]) scores[first + j] = -std::numeric_limits<T>::infinity();
+}
+
+// Lets the tokens of one row look at themselves and what came before, in one key head. What stands past the context's
+// end is left out.
 template <class T, class W>
-void attend(const Model<T, W>& model, Workspace<T>& work, Int thread, Int first, Int n, Int start, T* keys, Int head) {
+void attend(const Model<T, W>& model, Workspace<T>& work, Int thread, const Block& block, Int row, T* keys, Int head) {
     const Sizes& s = model.s;
-    const Int each = work.tokens * s.groups;
-    T *query = work.query.get() + thread * each * s.head_dim, *scores = work.scores.get() + thread * each * s.slots;
-    T* mixed = work.mixed.get() + thread * each * s.padded_head;
-    const Int end = start + n, rows = n * s.groups, key = (s.heads + head) * s.head_dim;
-    T* values = keys + s.head_dim * s.slots;
+    const Int start = block.starts[row], first = row * block.n, n = std::min(block.n, s.capacity - start);
+    const Int each = work.n * s.groups, end = start + n, rows = n * s.groups, key = (s.heads + head) * s.head_dim;
+    T *query = work.query + thread * each * s.head_dim, *scores = work.scores + thread * each * s.slots;
+    T *mixed = work.mixed + thread * each * s.padded_head, *values = keys + s.head_dim * s.slots;
     for (Int i = 0; i < n; ++i) {
-        T* token = work.qkv.get() + (first + i) * work.Q;
-        rotate(model, token + key, start + i, keys + start + i, s.slots);
+        T* token = work.qkv + (first + i) * work.Q;
+        const Int position = std::min(block.position(row, i), s.capacity - 1);
+        rotate(model, token + key, position, keys + start + i, s.slots);
         std::copy_n(token + key + s.kv_heads * s.head_dim, s.head_dim, values + (start + i) * s.padded_head);
         for (Int g = 0; g < s.groups; ++g)  // heads that share keys are further rows of queries
-            rotate(model, token + (head * s.groups + g) * s.head_dim, start + i,
-                 query + (i * s.groups + g) * s.head_dim, 1);
+            rotate(model, token + (head * s.groups + g) * s.head_dim, position,
+                   query + (i * s.groups + g) * s.head_dim, 1);
     }
     const T sharpness = 1 / std::sqrt(static_cast<T>(s.head_dim));
     multiply(query, s.head_dim, rows, Matrix<T>{keys, s.head_dim, end, s.slots, 1}, scores, s.slots);
-    for (Int row = 0; row < rows; ++row) {
-        const Int visible = start + row / s.groups + 1;
-        softmax<T>(scores + row * s.slots, visible, sharpness);
-        std::fill(scores + row * s.slots + visible, scores + row * s.slots + padded<T>(end), T(0));
+    for (Int r = 0; r < rows; ++r) {
+        T* row_scores = scores + r * s.slots;
+        const Int visible = block.mask ? end : start + r / s.groups + 1;
+        if (block.mask) hide(block, row, r / s.groups, end, row_scores);
+        softmax<T>(row_scores, visible, sharpness);
+        std::fill(row_scores + visible, row_scores + padded<T>(end), T(0));
     }
     multiply(scores, s.slots, rows, Matrix<T>{values, end, s.head_dim, s.padded_head, 1}, mixed, s.padded_head);
-    for (Int row = 0; row < rows; ++row)
-        std::copy_n(mixed + row * s.padded_head, s.head_dim,
-                    work.attended.get() + (first + row / s.groups) * work.S +
-                        (head * s.groups + row % s.groups) * s.head_dim);
+    for (Int r = 0; r < rows; ++r)
+        std::copy_n(mixed + r * s.padded_head, s.head_dim,
+                    work.attended + (first + r / s.groups) * work.S + (head * s.groups + r % s.groups) * s.head_dim);
 }
 
 // silu(gate) · up; the result replaces the gates [m, F], in this thread's share of the columns.
@@ -120,7 +150,7 @@ void activate(Workspace<T>& work, Int m, Int parts, Share share) {
     const Int begin = cut(vectors, parts, cut(parts, share.count, share.index)) * lanes;
     const Int end = cut(vectors, parts, cut(parts, share.count, share.index + 1)) * lanes;
     for (Int row = 0; row < m; ++row) {
-        T* gates = work.gates.get() + row * 2 * work.F;
+        T* gates = work.gates + row * 2 * work.F;
         for (Int i = begin; i < end; i += lanes) {
             const auto gate = load<T>(gates + i);
             const auto active = gate / (exponential(-gate) + T(1)) * load<T>(gates + work.F + i);
@@ -129,27 +159,24 @@ void activate(Workspace<T>& work, Int m, Int parts, Share share) {
     }
 }
 
-// One thread's share of a forward over m tokens, n in each row, row b after its first starts[b] tokens; keys and values
-// go into the cache. Each product is shared column by column, attention head by head. The residual stream goes through
-// layers [begin, end). A row's tokens past the context's end mean nothing.
+// One thread's share of a forward. The residual stream goes through layers [begin, end); keys and values go into the
+// cache, whose first layer is `begin`. Each product is shared column by column, attention head by head. A row's tokens
+// past the context's end mean nothing.
 template <class T, class W>
-void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const Int* starts, T* cache, Int begin,
-          Int end, Share share) {
+void read(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* cache, Int begin, Int end, Share share) {
     const Sizes& s = model.s;
-    const Int m = rows * n, D = work.D, F = work.F, heads = rows * s.kv_heads;
-    T *x = work.x.get(), *normed = work.normed.get() + share.index * m * D, *gates = work.gates.get();
+    const Int m = block.rows * block.n, D = work.D, F = work.F, heads = block.rows * s.kv_heads;
+    T *x = work.x, *normed = work.normed + share.index * m * D, *gates = work.gates;
     for (Int l = begin; l < end; ++l) {
         const Layer<T, W>& layer = model.layers[l];
         norm(s, x, layer.attention_gain, normed, m, D);  // by every thread: to wait for each other takes longer
-        multiply<T, W>(normed, D, m, layer.qkv, work.qkv.get(), work.Q, false, share);
+        multiply<T, W>(normed, D, m, layer.qkv, work.qkv, work.Q, false, share);
         share.wait();
-        for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i) {
-            const Int row = i / s.kv_heads, head = i % s.kv_heads;
-            attend(model, work, share.index, row * n, std::min(n, s.capacity - starts[row]), starts[row],
-                   cache + (l * heads + i) * cache_numbers(s), head);
-        }
+        for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i)
+            attend(model, work, share.index, block, i / s.kv_heads,
+                   cache + ((l - begin) * heads + i) * cache_numbers(s), i % s.kv_heads);
         share.wait();
-        multiply<T, W>(work.attended.get(), work.S, m, layer.out, x, D, true, share);
+        multiply<T, W>(work.attended, work.S, m, layer.out, x, D, true, share);
         share.wait();
         norm(s, x, layer.mlp_gain, normed, m, D);
         multiply<T, W>(normed, D, m, layer.gate, gates, 2 * F, false, share);
@@ -161,30 +188,37 @@ void read(const Model<T, W>& model, Workspace<T>& work, Int rows, Int n, const I
     }
 }
 
-// Reads tokens [rows, n], shared by threads; what the head reads stays in `normed`, and logits [rows · n, V up to whole
-// vectors] go to `to`, if it is given. With an exit only the first layers read them, and the head reads what the exit
-// makes of the stream that they leave in `x`; with such streams [rows · n, D] only the other layers go on from there.
+// Takes embeddings of tokens [m], or states [m, D], into the workspace.
 template <class T, class W>
-void forward(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, Int rows, Int n, const Int* starts,
-             T* cache, T* to, const Exit<T, W>* exit = nullptr, const T* streams = nullptr) {
-    const Sizes& s = model.s;
-    const Int m = rows * n, D = work.D;
-    const bool early = exit && !streams;
+void take(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, const T* states, Int m) {
+    const Int D = model.s.width;
     for (Int i = 0; i < m; ++i)
-        std::copy_n(streams ? streams + i * s.width : model.embedding.data() + tokens[i] * s.width, s.width,
-                    work.x.get() + i * D);
+        std::copy_n(states ? states + i * D : model.embedding.data() + tokens[i] * D, D, work.x + i * work.D);
+}
+
+// What becomes of the stream after the last layer: nothing, the last norm, or the head after it.
+enum End { STREAM, NORMED, LOGITS };
+
+// Reads what `take` has put into the workspace, shared by threads, through layers [begin, end). What the head reads
+// stays in `normed`; logits [m, V up to whole vectors] go to `to`, by the head of a model that need not be this one.
+template <class T, class W>
+void forward(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* cache, Int begin, Int end, End last,
+             T* to = nullptr, const Model<T, W>* headed = nullptr) {
+    const Int m = block.rows * block.n, D = work.D;
+    const Matrix<W> head = (headed ? headed : &model)->head;
     Team::get().run(work.threads, [&](Share share) {
-        T *x = work.x.get(), *normed = work.normed.get() + share.index * m * D;
-        const Int begin = streams ? exit->layers : 0, end = early ? exit->layers : s.layers;
-        read(model, work, rows, n, starts, cache, begin, end, share);
-        if (early && !to) return;
-        if (early) {  // by every thread, as norms are
-            std::copy_n(x, m * D, normed);
-            multiply<T, W>(x, D, m, exit->proj, normed, D, true);
-        }
-        norm(s, early ? normed : x, early ? exit->gain : model.gain, normed, m, D);
-        if (to) multiply<T, W>(normed, D, m, model.head, to, padded<T>(s.vocab), false, share);
+        T* normed = work.normed + share.index * m * D;
+        read(model, work, block, cache, begin, end, share);
+        if (last == STREAM) return;
+        norm(model.s, work.x, model.gain, normed, m, D);
+        if (last == LOGITS) multiply<T, W>(normed, D, m, head, to, padded<T>(head.columns), false, share);
     });
+}
+
+// c [m, columns] = a [m, depth] · b, shared by threads; both are padded to whole vectors.
+template <class T, class W>
+void product(const T* a, Int a_row, Int m, const Matrix<W>& b, T* c, Int c_row, Int threads, bool add = false) {
+    Team::get().run(threads, [&](Share share) { multiply<T, W>(a, a_row, m, b, c, c_row, add, share); });
 }
 
 }  // namespace

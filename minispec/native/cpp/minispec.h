@@ -154,7 +154,8 @@ typedef struct {
     int64_t threads;
     const ms_warp* warp;
     ms_draft* draft;         // with a drafter: is drawn. Without one its tokens and q are there
-    ms_block* block;         // what the target reads; tokens [B, K + 1] and all else but the draft are there
+    const int64_t* pending;  // [B]
+    const ms_block* block;   // what the target reads, but for the tokens: the pending and the drafted ones
     ms_rule rule;
     ms_decision* decision;   // becomes the verdict
     ms_source* source;

@@ -1,0 +1,184 @@
+"""Drafters that were trained on a target, natively: Medusa's heads, a feature drafter, a parallel drafter.
+
+`drafters/medusa.py`, `eagle.py` and `parallel.py` are the ones to read. What their models compute is computed in
+C++ here, and a whole draft is one call.
+"""
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from minispec.core.cache import KVCache
+from minispec.core.model import GPT
+from minispec.core.records import Draft
+from minispec.core.rng import RoundRng
+from minispec.core.warp import Warp
+from minispec.drafters.chain import check_width
+from minispec.drafters.eagle import FeatureDrafter, FeatureGPT, FeatureLayer
+from minispec.drafters.medusa import Medusa, MedusaDrafter
+from minispec.drafters.parallel import ParallelDrafter, ParallelGPT, ParallelLayers
+from minispec.native.checks import check, space_for
+from minispec.native.drafter import Chain
+from minispec.native.model import NativeGPT, NativeLayers, threads_for
+from minispec.native.pack import Packed, pack_layers, pack_matrix
+from minispec.native.structs import Kind
+
+
+def native_layers(native: NativeGPT, parts: FeatureLayer | ParallelLayers) -> NativeLayers:
+    """Returns the layers of a drafter, packed for a target."""
+    threads = min(threads_for(sum(p.numel() for p in parts.parameters())), native.threads)
+    packed = pack_layers(native.native, native.config, threads, parts.layers, parts.norm)
+    return NativeLayers(native.native, packed, native.config, len(parts.layers), native.weights_dtype, threads)
+
+
+def multiplied(native: NativeGPT, matrix: Packed, states: Tensor, columns: int) -> Tensor:
+    """Multiplies states [..., depth] with a matrix: [..., columns]."""
+    rows = states.contiguous().view(-1, states.shape[-1])
+    made = space_for(len(rows), columns, dtype=native.dtype)
+    functions = native.native
+    inputs = native.threads_now, rows.data_ptr(), len(rows), made.data_ptr()
+    check(functions.multiply(functions.type, matrix.address, *inputs), native.vocab_size)
+    return made.view(*states.shape[:-1], columns)
+
+
+class NativeFeatureGPT(FeatureGPT):
+    """A `FeatureGPT` that computes in C++."""
+
+    def __init__(self, layer: FeatureLayer, target: GPT, native: NativeGPT) -> None:
+        """Joins what was trained on a target with that target, in torch and native."""
+        super().__init__(layer, target)
+        self.native = native
+        self.dtype = native.dtype
+        self.head = native.head
+        self.layers = native_layers(native, layer)
+        self.fuse = pack_matrix(native.native, layer.fuse, self.layers.threads)
+        self.chain = Chain(native, Kind.FEATURE, self.layers, [self.fuse])
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache for `rows` rows."""
+        return self.layers.cache_of(self.layers.packed_layers, rows)
+
+    def after(self, tokens: Tensor, features: Tensor, cache: KVCache) -> Tensor:
+        """Reads tokens [B, n], each with the feature before it; returns those after them: [B, n, D]."""
+        embedded = self.target.embed_tokens(tokens).to(self.dtype)
+        joined = multiplied(self.native, self.fuse, torch.cat([embedded, features], -1), features.shape[-1])
+        return self.layers.read(tokens, cache, (0, self.layers.packed_layers), states=joined)
+
+
+class NativeFeatureDrafter(FeatureDrafter):
+    """A `FeatureDrafter` whose whole drafts are drawn in C++."""
+
+    def __init__(self, layer: FeatureLayer, target: GPT, native: NativeGPT, warp: Warp | None = None) -> None:
+        """Makes a drafter (see `FeatureDrafter`) for a target, in torch and native."""
+        super().__init__(layer, target, warp)
+        self.model: NativeFeatureGPT = NativeFeatureGPT(layer, target, native)
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""
+        core = partial(super().propose, pending, k, warp, rng)
+        feature = self._feature.contiguous()
+        return self.model.chain.propose(self._cache, pending, k, self.warp or warp, rng, core, feature)
+
+
+class NativeParallelGPT(ParallelGPT):
+    """A `ParallelGPT` that computes in C++."""
+
+    def __init__(self, parts: ParallelLayers, target: GPT, native: NativeGPT) -> None:
+        """Joins what was trained on a target with that target, in torch and native."""
+        super().__init__(parts, target)
+        self.head = native.head
+        self.layers = native_layers(native, parts)
+        threads = self.layers.threads
+        matrices = [pack_matrix(native.native, matrix, threads) for matrix in (parts.before, parts.change)]
+        self.mask = parts.mask.detach().to(native.dtype).contiguous()
+        self.chain = Chain(native, Kind.PARALLEL, self.layers, matrices, self.mask)
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache for `rows` rows."""
+        return self.layers.cache_of(self.layers.packed_layers, rows)
+
+    def with_masks(self, tokens: Tensor, cache: KVCache | None, masks: int) -> Tensor:
+        """Reads tokens [B, n], and so many masks after them; returns [B, n + masks, D], extends the cache."""
+        embedded = self.target.embed_tokens(tokens).to(self.mask.dtype)
+        states = torch.cat([embedded, self.mask.expand(len(tokens), masks, -1)], dim=1)
+        ids = torch.zeros(states.shape[:2], dtype=torch.long)
+        held = self.new_cache(len(tokens)) if cache is None else cache
+        return self.layers.read(ids, held, (0, self.layers.packed_layers), states=states)
+
+    def after(self, states: Tensor, tokens: Tensor) -> Tensor:
+        """Returns the logits at positions with these states [B, D] after these tokens [B]: [B, V]."""
+        before = self.target.embed_tokens(tokens)
+        corrected = states + self.parts.correct(torch.zeros_like(before), before).to(states.dtype)
+        return self.head(corrected[:, None])[:, 0]
+
+
+class NativeParallelDrafter(ParallelDrafter):
+    """A `ParallelDrafter` whose whole drafts are drawn in C++."""
+
+    model: NativeParallelGPT
+
+    def __init__(self, parts: ParallelLayers, target: GPT, native: NativeGPT, warp: Warp | None = None) -> None:
+        """Makes a drafter (see `ParallelDrafter`) for a target, in torch and native."""
+        super().__init__(parts, target, warp)
+        self.model = NativeParallelGPT(parts, target, native)
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""
+        held = self.cache.row_lengths
+        core = partial(super().propose, pending, k, warp, rng)
+        draft = self.model.chain.propose(self.cache, pending, k, self.warp or warp, rng, core)
+        self.cache.truncate([min(n + 1, self.max_length) for n in held])  # the pending token stays, the masks go
+        return draft
+
+
+class NativeMedusa:
+    """Medusa's heads in C++.
+
+    Attributes:
+        width: D.
+        vocab_size: V.
+    """
+
+    def __init__(self, heads: Medusa, native: NativeGPT) -> None:
+        """Packs heads for a target; ValueError if they were made for another width."""
+        check_width(native.hidden_size, heads.width)
+        self.width = heads.width
+        self.vocab_size = heads.vocab_size
+        self.native = native
+        matrices = [
+            pack_matrix(native.native, matrix, native.threads)
+            for head in heads
+            for matrix in (head.proj, head.lm_head)
+        ]
+        self._heads = list(zip(matrices[::2], matrices[1::2], strict=True))
+        self.chain = Chain(native, Kind.MEDUSA, matrices=matrices)
+
+    def __len__(self) -> int:
+        """How many heads there are."""
+        return len(self._heads)
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """Maps hidden states to the logits of all heads: [B, D] -> [B, heads, V]."""
+        logits = []
+        for proj, head in self._heads:
+            state = hidden + F.silu(multiplied(self.native, proj, hidden, self.width))
+            logits.append(multiplied(self.native, head, state, self.vocab_size))
+        return torch.stack(logits, dim=1)
+
+
+class NativeMedusaDrafter(MedusaDrafter):
+    """A `MedusaDrafter` whose whole drafts are drawn in C++."""
+
+    heads: NativeMedusa
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
+        """Guesses up to k tokens a row after the pending ones [B], one for each head."""
+        core = partial(super().propose, pending, k, warp, rng)
+        known = self._known.tolist()
+        if not any(known):
+            return core()
+        width = min(k, len(self.heads))
+        state = self._state.contiguous()
+        return self.heads.chain.propose(None, pending, width, self.warp or warp, rng, core, state, known)

@@ -17,7 +17,7 @@ from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
 from minispec.io.checkpoint import Pair
 from minispec.io.files import format_path, printable_line
 from minispec.io.tokenizer import Tokenizer
-from minispec.native.backend import AUTO
+from minispec.native.backend import AUTO, NATIVE
 
 COLUMNS = (
     BarColumn(),

@@ -149,6 +149,6 @@ def on_backend(pair: Pair, name: str) -> Models:
     if pair.kept is None:
         return Models(backend.model(pair.target), backend.model(pair.draft), backend)
     if backend is not NATIVE:
-        raise ValueError(f"only the native backend keeps weights in {pair.kept}; use --backend {NATIVE.name}")
+        raise ValueError(f"only the native backend keeps weights in 8 bits: use --backend {NATIVE.name}")
     target, draft = (NativeGPT(model, kept=pair.kept) for model in (pair.target, pair.draft))
     return Models(target, draft, backend)

@@ -11,7 +11,6 @@ from rich.console import Console
 from minispec.cli.options import choose
 from minispec.core.batch import Request
 from minispec.core.draft import Drafter
-from minispec.core.loop import generate
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import LARGEST_K, PRIOR, AdaptiveDrafter, RunningAcceptance
@@ -21,7 +20,6 @@ from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.costs import measure_costs
 from minispec.evidence.theory.advice import ADVICE_BELOW, advise
 from minispec.io.checkpoint import Pair
-from minispec.io.observe import observe
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, Models
 from minispec.native.drafters import make_drafter
@@ -110,12 +108,12 @@ class Decoding:
         """Decodes with the draft (see `speculate`); a ValueError says what does not go together."""
         settings = self.settings() | {"k": self.k, "batch_size": batch_size}
         if not self.k:
-            return observe(self.models.target, None, requests, verifier=self.chain_verifier, **settings)
+            return self.models.backend.observe(self.models.target, None, requests, verifier=self.chain_verifier, **settings)
         verifier = self.models.backend.verifier(self.verifier, self.drafter.proposes_trees)
         target, drafter = make_drafter(self.drafter, self.pair, self.models, self.k)
         if self.costs is not None:
             drafter = automatic(drafter, self.costs, self.pair.info if self.drafter.uses_draft_model else {})
-        return observe(target, drafter, requests, verifier=verifier, **settings)
+        return self.models.backend.observe(target, drafter, requests, verifier=verifier, **settings)
 
     def measured_costs(self, request: Request, repeats: int = 2) -> Costs:
         """Measures the parts of a round, with caches as long as in the middle of a request.
@@ -150,7 +148,7 @@ class Decoding:
         """Decodes silently with the target alone and with the draft; returns both outcomes."""
         backend = self.models.backend.name
         started = perf_counter()
-        steps = generate(self.models.target, [request], **self.settings())
+        steps = self.models.backend.generate(self.models.target, [request], **self.settings())
         text = tuple(step[0] for step in steps if step[0] is not None)
         seconds = perf_counter() - started
         alone = Outcome("target-only", len(text), len(text), seconds, backend=backend, text=text)

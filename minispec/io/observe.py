@@ -25,28 +25,6 @@ from minispec.io.trace import CacheLengths, ObservedRound, Trace
 Result = TypeVar("Result")
 
 
-def record(
-    target: LanguageModel,
-    drafter: Drafter | None,
-    prompts: Sequence[Sequence[int] | Request],
-    *,
-    after_round: Callable[[], object] = lambda: None,
-    **settings: Any,
-) -> Trace:
-    """Runs `speculate`, with the same arguments, to its end and returns the whole trace.
-
-    `after_round` is called after each round.
-    """
-    cap, eos = settings.get("max_new_tokens"), settings.get("eos")
-    requests = requests_of(prompts, cap, eos, target.vocab_size, target.max_length)
-    rounds: list[ObservedRound] = []
-    for r in observe(target, drafter, requests, **settings):
-        rounds.append(r)
-        after_round()
-    prompt_tokens = tuple(tuple(request.prompt) for request in requests)
-    return Trace(prompt_tokens, run_config(target, drafter, requests, settings), tuple(rounds))
-
-
 def observe(
     target: LanguageModel,
     drafter: Drafter | None,
@@ -71,6 +49,29 @@ def observe(
             **vars(r), target_cache=watched_target.lengths(), draft_cache=lengths, seconds=clock.take()
         )
         clock.start()
+
+
+def record(
+    target: LanguageModel,
+    drafter: Drafter | None,
+    prompts: Sequence[Sequence[int] | Request],
+    *,
+    after_round: Callable[[], object] = lambda: None,
+    observing: Callable[..., Iterator[ObservedRound]] = observe,
+    **settings: Any,
+) -> Trace:
+    """Runs `speculate`, with the same arguments, to its end and returns the whole trace.
+
+    `after_round` is called after each round. `observing` runs the loop: `observe`, or that of a backend.
+    """
+    cap, eos = settings.get("max_new_tokens"), settings.get("eos")
+    requests = requests_of(prompts, cap, eos, target.vocab_size, target.max_length)
+    rounds: list[ObservedRound] = []
+    for r in observing(target, drafter, requests, **settings):
+        rounds.append(r)
+        after_round()
+    prompt_tokens = tuple(tuple(request.prompt) for request in requests)
+    return Trace(prompt_tokens, run_config(target, drafter, requests, settings), tuple(rounds))
 
 
 def run_config(

@@ -18,6 +18,7 @@ from minispec.core.model import LanguageModel
 from minispec.core.records import Draft
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
+from minispec.drafters.tree import TreeDrafter
 from minispec.native.cache import NativeCache
 from minispec.native.checks import check, check_budgets, check_ids, checked, space_for
 from minispec.native.decisions import Lender, warp_record
@@ -33,12 +34,33 @@ class DrawnDraft(Draft):
         """Checks nothing again: that would be a share of a round that can be measured."""
 
 
+class Shape:
+    """The shape of a tree, and how much of it rows may draw, as the library reads them.
+
+    Attributes:
+        parents: [K] integers, as in a `Draft`.
+        space: [B] integers.
+        read: which tokens a draft model reads, in their order: 0 the pending one, i + 1 token i.
+    """
+
+    def __init__(self, parents: Sequence[int], space: Sequence[int]) -> None:
+        """Makes the integers that the library reads."""
+        self.parents = (INT * len(parents))(*parents)
+        self.space = (INT * len(space))(*space)
+        self.read = sorted(set(parents))
+
+    def of(self, rows: int) -> Tensor:
+        """Returns the parents as in a `Draft`: [B, K]."""
+        return torch.tensor([list(self.parents)]).expand(rows, -1)
+
+
 class Chain:
-    """A way to draft K tokens, one after the other, in one call into the library.
+    """A way to draft K tokens, a chain or a tree, in one call into the library.
 
     Attributes:
         model: whose embedding and head it uses: the draft model, or the target.
         record: what the library is told of it.
+        seconds: that its forwards have taken.
     """
 
     def __init__(
@@ -61,6 +83,7 @@ class Chain:
             first_layers: of an exit, how many of the target's layers it has; None: it has its own.
         """
         self.model = model
+        self.seconds = 0.0
         self._kept = (layers, matrices, mask)  # the library has their addresses
         self._reads = model if layers is None or first_layers is not None else layers
         count = self._reads.packed_layers if first_layers is None else first_layers
@@ -85,6 +108,7 @@ class Chain:
         numbers: Tensor,
         budgets: Sequence[int] | None = None,
         states: Tensor | None = None,
+        tree: Shape | None = None,
     ) -> tuple[Tensor, Tensor, int]:
         """Draws K tokens a row after the pending ones.
 
@@ -100,6 +124,7 @@ class Chain:
             numbers: [n] float64 in [0, 1), enough for all draws: B · K, or none at temperature 0.
             budgets: [B], how many draws each row may make; None: K.
             states: what else is read or written, see `ms_draft`.
+            tree: of the K tokens; None: a chain.
 
         Returns:
             The ids [B, K], the distributions that they were drawn from [B, K, V], and how many numbers were
@@ -135,14 +160,17 @@ class Chain:
             budgets=ctypes.addressof(limits),
             warp=ctypes.addressof(record),
             states=None if states is None else states.data_ptr(),
+            parents=None if tree is None else ctypes.addressof(tree.parents),
+            space=None if tree is None else ctypes.addressof(tree.space),
             tokens=ids.data_ptr(),
             q=probs.data_ptr(),
         )
         source = SourceRecord(numbers=numbers.data_ptr(), count=len(numbers))
         status = self.model.native.draw(ctypes.byref(draft), ctypes.byref(source))
         check(status, self.model.vocab_size, k)
+        self.seconds += draft.seconds
         if held is not None:
-            held.extend(k + 1 if self.record.kind == Kind.EXIT else k)
+            held.extend(k + (self.record.kind == Kind.EXIT) if tree is None else len(tree.read))
         return ids, probs, int(source.used)
 
     def on(self, cache: NativeCache | None) -> int:
@@ -161,10 +189,11 @@ class Chain:
         core: Callable[[], Draft],
         states: Tensor | None = None,
         known: Sequence[bool] | None = None,
+        tree: Shape | None = None,
     ) -> Draft:
         """Drafts k tokens a row after the pending ones [B] in one call, or as `core` does.
 
-        known: [B], which rows draft at all; None: every one.
+        known: [B], which rows draft at all; None: every one. tree: of the tokens; None: a chain.
         """
         rows = len(pending)
         if not isinstance(warp, Warp) or index(k) < 1:
@@ -179,7 +208,9 @@ class Chain:
         def native(numbers: Tensor) -> tuple[int, Draft]:
             if cache is not None and cache.row_lengths != before:  # a generator that enumerates drafts more than once
                 cache.truncate(before)
-            tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states)
+            tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states, tree)
+            if tree is not None:
+                return used, DrawnDraft(tokens, probs, parents=tree.of(rows))
             if min(budgets) >= k:
                 return used, DrawnDraft(tokens, probs)
             return used, DrawnDraft(tokens, probs, torch.tensor([min(budget, k) for budget in budgets]))
@@ -216,3 +247,24 @@ class NativeDrafter(ModelDrafter):
     def draws_for(self, target: LanguageModel) -> bool:
         """Whether the library draws whole drafts that a target of the same type can verify."""
         return self.chain is not None and isinstance(target, NativeGPT) and target.dtype == self.chain.model.dtype
+
+
+class NativeTreeDrafter(TreeDrafter):
+    """A `TreeDrafter` that lets a `NativeGPT` draw, for candidates that are drawn without replacement."""
+
+    def __init__(self, model: NativeGPT, parents: Sequence[int], warp: Warp | None = None) -> None:
+        """Makes a drafter (see `TreeDrafter`)."""
+        super().__init__(model, parents, warp=warp)
+        self.chain = Chain(model)
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
+        """Proposes the tree, at most k deep, to follow the pending tokens [B] (see `Chain.propose`)."""
+        core = partial(super().propose, pending, k, warp, rng)
+        space = [self.max_length - 1 - n for n in self.cache.row_lengths]
+        size = self.size(k, max(space))
+        if size == 0:
+            return core()
+        shape = Shape(self.parents[:size], space)
+        draft = self.chain.propose(self.cache, pending, size, self.warp or warp, rng, core, tree=shape)
+        self._read = shape.read
+        return draft

@@ -4,6 +4,7 @@
 C++ here, and a whole draft is one call.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -17,10 +18,10 @@ from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import check_width
 from minispec.drafters.eagle import FeatureDrafter, FeatureGPT, FeatureLayer
-from minispec.drafters.medusa import Medusa, MedusaDrafter
+from minispec.drafters.medusa import Medusa, MedusaDrafter, MedusaTreeDrafter
 from minispec.drafters.parallel import ParallelDrafter, ParallelGPT, ParallelLayers
 from minispec.native.checks import check, space_for
-from minispec.native.drafter import Chain
+from minispec.native.drafter import Chain, Shape
 from minispec.native.model import NativeGPT, NativeLayers, threads_for
 from minispec.native.pack import Packed, pack_layers, pack_matrix
 from minispec.native.structs import Kind
@@ -182,3 +183,22 @@ class NativeMedusaDrafter(MedusaDrafter):
         width = min(k, len(self.heads))
         state = self._state.contiguous()
         return self.heads.chain.propose(None, pending, width, self.warp or warp, rng, core, state, known)
+
+
+class NativeMedusaTreeDrafter(MedusaTreeDrafter):
+    """A `MedusaTreeDrafter` whose whole drafts are drawn in C++, candidates without replacement."""
+
+    heads: NativeMedusa
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
+        """Proposes the tree, k deep or as deep as there are heads, to follow the pending tokens [B]."""
+        core = partial(super().propose, pending, k, warp, rng)
+        known = self._known.tolist()
+        size = self.size(k)
+        if not any(known) or size == 0:
+            return core()
+        space = [size * is_known for is_known in known]
+        shape = Shape(self.parents[:size], space)
+        state = self._state.contiguous()
+        draft = self.heads.chain.propose(None, pending, size, self.warp or warp, rng, core, state, tree=shape)
+        return replace(draft, lengths=torch.tensor(space))

@@ -187,8 +187,8 @@ class Play:
 
     @property
     def seconds(self) -> list[float]:
-        """The seconds so far: of drafting, in its forwards, of verification, in its forward."""
-        return list(self._round.seconds)
+        """The seconds so far: of drafting, of verification, in forwards of the draft, in those of the target."""
+        return [*self._round.seconds[:2], self._draft.seconds, self._round.seconds[2]]
 
     def play(
         self, pending: list[int], plan: RoundPlan, cache: NativeCache | ExitCache, k: int, given: Draft | None
@@ -389,7 +389,7 @@ class Run:
     def _phases(self, drafting: float, whole: float) -> dict[str, float]:
         """Returns the seconds of a round by phase: in Python it took so many to draft, and in all."""
         seconds = self._play.seconds
-        draft, _, verify, _ = (now - then for now, then in zip(seconds, self._seconds, strict=True))
+        draft, verify, _, _ = (now - then for now, then in zip(seconds, self._seconds, strict=True))
         self._seconds = seconds
         draft += drafting
         phases = {"draft": draft, "verify": verify, "rollback": 0.0, "other": whole - draft - verify}
@@ -409,7 +409,7 @@ class Run:
     @property
     def forwards(self) -> tuple[float, float]:
         """The seconds in forwards: of the draft model, if the library drafts, and of the target."""
-        return self._play.seconds[1], self._play.seconds[3]
+        return self._play.seconds[2], self._play.seconds[3]
 
 
 def is_known(target: LanguageModel, warp: Warp, rng: Rng, rule: Rule) -> bool:

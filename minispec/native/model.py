@@ -9,6 +9,7 @@ import ctypes
 import os
 from collections.abc import Sequence
 from operator import index
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -41,6 +42,7 @@ class NativeLayers:
         device: the CPU.
         threads: how many share a forward, if torch may use as many.
         numbers_per_layer: how many numbers a cache holds for each layer and row.
+        seconds: that its forwards have taken, those within drafts and rounds left out.
     """
 
     device = torch.device("cpu")
@@ -64,6 +66,7 @@ class NativeLayers:
         self.hidden_size = config.width
         self.max_length = config.max_length
         self.threads = threads
+        self.seconds = 0.0
         self.numbers_per_layer: int = native.cache_numbers(native.type, packed.address)
         c = config  # what a forward takes for a token, in bytes: its vectors, scores and logits, about
         numbers = (
@@ -129,8 +132,10 @@ class NativeLayers:
             tree = checked_tree(tree, rows, new)  # it is kept until it has been read
             block.positions, block.mask, block.window = *(x.data_ptr() for x in tree), tree.mask.shape[2]
         inputs = self.threads_now, ctypes.byref(block), normed
-        vocab = self.config.vocab_size
-        check(self.native.read(self.native.type, self.packed.address, *inputs, made.data_ptr()), vocab)
+        started = perf_counter()
+        status = self.native.read(self.native.type, self.packed.address, *inputs, made.data_ptr())
+        self.seconds += perf_counter() - started
+        check(status, self.config.vocab_size)
         cache.extend(new)
         return made
 
@@ -234,7 +239,10 @@ class NativeGPT(NativeLayers):
         rows, new, _ = states.shape
         logits = space_for(rows, new, self.vocab_size, dtype=self.dtype)
         inputs = self.threads_now, states.data_ptr(), rows * new, logits.data_ptr()
-        check(self.native.head(self.native.type, self.packed.address, *inputs), self.vocab_size)
+        started = perf_counter()
+        status = self.native.head(self.native.type, self.packed.address, *inputs)
+        self.seconds += perf_counter() - started
+        check(status, self.vocab_size)
         return logits
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:

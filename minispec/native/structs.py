@@ -95,7 +95,8 @@ class DraftRecord(ctypes.Structure):
     """A draft to be drawn: `ms_draft`."""
 
     _fields_ = fields(
-        "drafter rows k pending starts budgets warp states tokens q", ADDRESS, INT, INT, *[ADDRESS] * 7
+        "drafter rows k pending starts budgets warp states parents space tokens q seconds",
+        *(ADDRESS, INT, INT, *[ADDRESS] * 9, REAL),
     )
 
 
@@ -104,7 +105,7 @@ class RoundRecord(ctypes.Structure):
 
     _fields_ = fields(
         "type target threads warp draft pending block rule decision source hidden catches_up seconds",
-        *(ENUM, ADDRESS, INT, *[ADDRESS] * 4, ENUM, ADDRESS, ADDRESS, ADDRESS, INT, REAL * 4),
+        *(ENUM, ADDRESS, INT, *[ADDRESS] * 4, ENUM, ADDRESS, ADDRESS, ADDRESS, INT, REAL * 3),
     )
 
 

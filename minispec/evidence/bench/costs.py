@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import torch
 
 from minispec.core.batch import checked_prompt
-from minispec.core.loop import generate, speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
 from minispec.core.records import Round
@@ -80,10 +79,10 @@ def measure_costs(
     steps: list[float] = []
     overheads: dict[int, list[float]] = {1: [], widest: []}
     for _ in range(RUNS):  # interleaved: what slows down one of them slows down the others
-        steps += [lap for lap, _ in laps(generate(target, [prompt], rng=backend.rng(0), **settings))]
+        steps += [lap for lap, _ in laps(backend.generate(target, [prompt], rng=backend.rng(0), **settings))]
         for k, overhead in overheads.items():
             drafter = backend.drafter(draft)
-            rounds = speculate(
+            rounds = backend.observe(
                 target, drafter, [prompt], k=k, verifier=verifier, rng=backend.rng(0), **settings
             )
             overhead += bookkeeping(laps(rounds), k, forwards)

@@ -159,7 +159,7 @@ def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> 
     text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED_ROUNDS - 1)]
     with using_threads(setting.threads):
         settings |= {"k": k, "verifier": replace(verifier, decide=reject_all)}
-        trace = record(target, prompts=[text], **settings)
+        trace = record(target, prompts=[text], observing=setting.models.backend.observe, **settings)
     full_rounds = trace.rounds[1 : TIMED_ROUNDS - k]  # the first has the prefill, the last have no room for K
     return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in full_rounds)
 

@@ -15,7 +15,6 @@ from typing import Any, Protocol, TypeVar
 
 from minispec.core.batch import Prompts
 from minispec.core.draft import Drafter
-from minispec.core.loop import generate
 from minispec.core.records import Round
 from minispec.evidence.bench.machine import using_threads
 from minispec.io.observe import record
@@ -97,15 +96,16 @@ class Setting:
     def decode(self, prompts: Prompts, seed: int, new_tokens: int) -> Run:
         """Decodes prompts side by side, so many new tokens each, and times it; seed: of the sampling."""
         target = self.models.target
+        backend = self.models.backend
         settings = self.sampling(seed, new_tokens)
         with using_threads(self.threads):
             started = perf_counter()
             if not self.k:
-                steps = list(generate(target, prompts, **settings))
+                steps = list(backend.generate(target, prompts, **settings))
                 seconds = perf_counter() - started
                 columns = (tuple(t for t in column if t is not None) for column in zip(*steps, strict=True))
                 return Run(seconds, tuple(columns) or ((),) * len(prompts))
-            trace = record(target, prompts=prompts, **self.drafting(), **settings)
+            trace = record(target, prompts=prompts, observing=backend.observe, **self.drafting(), **settings)
             seconds = perf_counter() - started
         texts = tuple(tuple(trace.tokens(row)) for row in range(len(prompts)))
         return Run(seconds, texts, trace.statistics(), by_position(trace.rounds))

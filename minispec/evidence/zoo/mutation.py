@@ -31,7 +31,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from minispec.evidence.zoo.patterns import replacements, replacements_in_cpp
-from minispec.native.library import COMPUTES_IN, FLAGS, SOURCE, load_native, native_functions
+from minispec.native.library import FLAGS, SOURCE, load_native, native_functions
+from minispec.native.structs import COMPUTES_IN
 
 Effect = Literal["biased", "slower", "breaks"]
 CPP = "minispec/native/cpp/"
@@ -110,7 +111,7 @@ def find_changes(mutant: Mutant) -> list[tuple[object, str, object]]:
         changes += [
             (functions, name, faulty_functions[name])
             for functions in live.values()
-            for name in faulty_functions
+            for name in set(faulty_functions) - {"type"}
         ]
     return changes
 

@@ -15,7 +15,7 @@ ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) 
     take(model, work, b.tokens, static_cast<const T*>(b.states), m);
     const Block block{b.rows, b.n, b.starts, b.positions, b.mask, b.window};
     {
-        const Stopwatch forwards(r.seconds[3]);
+        const Stopwatch forwards(r.seconds[2]);
         forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, LOGITS, logits.get());
     }
     for (Int i = 0; i < m; ++i) {
@@ -38,7 +38,7 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
     const Int rows = decision.rows, k = decision.k;
     if (draft) {
         const Stopwatch drafting(r.seconds[0]);
-        const auto drawing = [&](auto its_kinds) { return draw(its_kinds, *draft, *r.source, r.seconds[1]); };
+        const auto drawing = [&](auto its_kinds) { return draw(its_kinds, *draft, *r.source); };
         if (const ms_status status = with_type(draft->drafter->type, drawing)) return status;
     }
     std::vector<Int> tokens;
@@ -48,7 +48,7 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
     }
     if (!are_ids(tokens.data(), rows * (k + 1), model.s.vocab)) return MS_BAD_TOKEN;
     {
-        const Stopwatch verifying(r.seconds[2]);
+        const Stopwatch verifying(r.seconds[1]);
         ms_block block = *r.block;
         block.tokens = tokens.data();
         Memory<T> p = memory<T>(rows * (k + 1) * model.s.vocab);
@@ -61,7 +61,7 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
     for (Int row = 0; row < rows; ++row) all |= decision.accepted[row] == k;
     if (!draft || !r.catches_up || !all) return MS_OK;
     const Stopwatch drafting(r.seconds[0]);
-    return with_type(draft->drafter->type, [&](auto its_kinds) { return catch_up(its_kinds, *draft, r.seconds[1]); });
+    return with_type(draft->drafter->type, [&](auto its_kinds) { return catch_up(its_kinds, *draft); });
 }
 
 }  // namespace

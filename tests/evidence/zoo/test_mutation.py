@@ -16,7 +16,8 @@ from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import called_code, diff, find_functions, find_patch, planted
 from minispec.io.checkpoint import cache_folder
-from minispec.native.library import COMPUTES_IN, load_native, native_functions
+from minispec.native.library import load_native, native_functions
+from minispec.native.structs import COMPUTES_IN
 from minispec.native.model import NativeGPT
 
 ABSOLUTE = mutant_named("residual-absolute")

@@ -172,7 +172,7 @@ class Context:
 
 
 PEERS = {"transformers": TransformersGPT, "llama.cpp": LlamaCpp}
-IN_8_BITS = {"llama.cpp": partial(LlamaCpp, in_8_bits=True)}  # Q8_0: groups of 32 weights with a scale, as ours
+IN_8_BITS = {"llama.cpp": partial(LlamaCpp, in_8_bits=True)}
 
 
 def measure(bench: BenchRun) -> Results:

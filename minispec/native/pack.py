@@ -76,7 +76,8 @@ def pack_layers(
     half = config.head_dim // 2
     tables = [table[:, :half].to(dtype) for table in rotary_tables(config)]
     layers = [weight for block in blocks for weight in packed_block(cast(Block, block), config, native.dtype)]
-    embedding, head = (None, None) if ends is None else (ends[0].to(dtype), packed_matrix(ends[1], native.dtype))
+    embedding = None if ends is None else ends[0].to(dtype)
+    head = None if ends is None else packed_matrix(ends[1], native.dtype)
     weights = [embedding, *layers, head, packed_gain(norm.weight, dtype), *tables]
     kept = [None if weight is None else weight.detach().contiguous() for weight in weights]
     addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])

@@ -115,10 +115,12 @@ def open_models(pair: str | None, target: Path | None, draft: Path | None, devic
     location = check_device(device)
     weights = getattr(torch, choose(dtype, DTYPES, "--dtype"))
     kept = None if weights.is_floating_point else weights
-    how = {"device": location, "dtype": torch.float32 if kept else weights}
+    loaded = torch.float32 if kept else weights
     if target is None or draft is None:
-        return replace(load_pair("stories" if pair is None else pair, **how), kept=kept)
-    return replace(load_models(target, draft, **how), kept=kept)
+        models = load_pair("stories" if pair is None else pair, device=location, dtype=loaded)
+    else:
+        models = load_models(target, draft, device=location, dtype=loaded)
+    return replace(models, kept=kept)
 
 
 def read_prompt(prompt: str | None) -> str:

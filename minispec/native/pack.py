@@ -6,8 +6,8 @@
 * A norm divides by hypot(‖x‖, √(D·ε)): √D times the root of mean square plus ε. That √D goes into its gain.
 
 No number of a matrix changes. So weights of 16 bits stay exactly what they are, and all sums are of 32 bits.
-Only where matrices are kept in 8 bits are they rounded: 32 weights of one output share a scale. Embeddings are
-not: they are looked up, and fewer bits would save no time.
+Only where matrices are kept in 8 bits are they rounded: 32 weights of one output share a scale. Embeddings
+are not: they are looked up, and fewer bits would save no time.
 
 `core/model.py` is the one to read; tests hold the two to each other.
 """
@@ -128,8 +128,8 @@ def packed_matrix(weight: Tensor, kept: torch.dtype) -> Tensor:
 def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Rounds a matrix [out, in] to 8 bits: numbers [out, groups, 32] and scales [out, groups], in bfloat16.
 
-    A scale is the group's largest weight over 127, rounded up. A group with NaN or infinity has a scale that
-    is no finite number either: so what a damaged model computes stays NaN.
+    A scale is the group's largest weight over 127, rounded up. That of a group with NaN or infinity is NaN, and
+    so is what a damaged model computes.
     """
     depth = weight.shape[1]
     groups = nn.functional.pad(weight.float(), (0, -depth % GROUP)).unflatten(1, (-1, GROUP))

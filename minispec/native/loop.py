@@ -9,7 +9,7 @@ that the library does not know goes through the core's loop.
 import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import compress
 from time import perf_counter
 from typing import Any, NamedTuple, cast
@@ -36,7 +36,7 @@ from minispec.native.checks import CPU, check, space_for
 from minispec.native.decisions import NativeRng, NativeVerifier, NativeWarp, warp_record
 from minispec.native.drafter import DrawnDraft, NativeDrafter
 from minispec.native.exit import NativeExitGPT
-from minispec.native.model import NativeGPT, checked_tree
+from minispec.native.model import NativeGPT
 from minispec.native.structs import INT, BlockRecord, DecisionRecord, DraftRecord, RoundRecord, Rule, SourceRecord
 from minispec.verifiers.coupled import KeyedRng
 
@@ -252,12 +252,14 @@ class Play:
             block.positions = block.mask = decision.parents = decision.path = None
             return None
         parents = given.parents.contiguous()
-        tree = checked_tree(Tree.after(torch.tensor(starts), parents), len(starts), given.k + 1)
-        block.positions, block.mask = (part.data_ptr() for part in tree)
+        shape = shape_of(tuple(map(tuple, parents.tolist())))
+        positions = torch.tensor(starts)[:, None] + shape.positions
+        block.positions = positions.data_ptr()
+        block.mask = shape.mask.data_ptr()
         block.window = given.k + 1
         decision.parents = parents.data_ptr()
         decision.path = path.data_ptr()
-        return parents, tree
+        return parents, positions
 
     def _tell_target(self, cache: NativeCache | ExitCache, k: int, pending: list[int], ids: Tensor) -> Any:
         """Tells what the target reads into its cache; returns what the library has addresses of."""
@@ -410,6 +412,12 @@ class Run:
     def forwards(self) -> tuple[float, float]:
         """The seconds in forwards: of the draft model, if the library drafts, and of the target."""
         return self._play.seconds[2], self._play.seconds[3]
+
+
+@lru_cache(maxsize=64)  # trees of one shape come round after round
+def shape_of(parents: tuple[tuple[int, ...], ...]) -> Tree:
+    """Returns trees with these parents [B, K], after texts of no tokens."""
+    return Tree.after(torch.zeros(len(parents), dtype=torch.long), torch.tensor(parents))
 
 
 def is_known(target: LanguageModel, warp: Warp, rng: Rng, rule: Rule) -> bool:

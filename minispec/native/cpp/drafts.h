@@ -54,7 +54,8 @@ class Chain {
         if (step == k) return;
         std::copy_n(work.x, rows * D, states);
         multiply_states(work.x, matrix(0), states, true);
-        norm(layers.s, states, static_cast<const Model<T, W>*>(drafter.layers)->gain, states, rows, D);
+        const auto& own = *static_cast<const Model<T, W>*>(drafter.layers);  // a norm, with an epsilon of its own
+        norm(own.s, states, own.gain, states, rows, D);
         multiply_states(states, model.head, logits);
     }
 
@@ -126,7 +127,7 @@ class Chain {
 
 // Makes rows of logits [rows, V up to whole vectors] distributions; whether that can be.
 template <class T>
-bool make_distributions(T* logits, Int rows, Int V, const ms_warp& warp) {
+bool warp_rows(T* logits, Int rows, Int V, const ms_warp& warp) {
     for (Int row = 0; row < rows; ++row, logits += padded<T>(V)) {
         if (!can_be_distribution(logits, V)) return false;
         make_distribution(logits, V, warp);
@@ -149,7 +150,7 @@ ms_status draw_chain(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) 
             chain.next(tokens.data(), i, dists.get());
         }
         if (i == k) break;
-        if (!make_distributions(dists.get(), rows, V, *draft.warp)) return MS_BAD_LOGITS;
+        if (!warp_rows(dists.get(), rows, V, *draft.warp)) return MS_BAD_LOGITS;
         for (Int row = 0; row < rows; ++row) {
             const T* dist = dists.get() + row * wide;
             tokens[row] = draft.tokens[row * k + i] = i < draft.budgets[row] ? source.pick(dist, V, row, i) : 0;
@@ -238,7 +239,7 @@ ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
         }
         for (Int i = m; by_heads && i-- > 0;) std::copy_n(logits + i / n * wide, wide, logits + i * wide);
         std::copy_n(logits, m * wide, q);
-        if (!make_distributions(q, m, V, *draft.warp)) return MS_BAD_LOGITS;
+        if (!warp_rows(q, m, V, *draft.warp)) return MS_BAD_LOGITS;
         for (Int i = first, j = 0; i < end; ++i) {
             const bool again = i > first && tree.parent(i) == tree.parent(i - 1);  // a further candidate
             if (i > first && !again) ++j;
@@ -259,7 +260,8 @@ template <class T, class W>
 ms_status draw(Kinds<T, W> kinds, ms_draft& draft, ms_source& numbers) {
     const Int V = model_of(kinds, draft.drafter->model).s.vocab;
     if (!are_ids(draft.pending, draft.rows, V)) return MS_BAD_TOKEN;
-    Source source(numbers);
+    if (!can_decide(numbers, draft.warp->temperature > 0 ? draft.rows * draft.k : 0)) return MS_BAD_NUMBER;
+    Source source{numbers};
     return draft.parents ? draw_tree(kinds, draft, source, V) : draw_chain(kinds, draft, source, V);
 }
 

@@ -135,7 +135,7 @@ def test_a_rounded_draft_keeps_the_targets_distribution(temperature):
         assert largest_error(enumerated, exact) < 1e-6
 
 
-@pytest.mark.parametrize("k", [1, 4, 8])
+@pytest.mark.parametrize("k", [3, 8])
 def test_greedy_texts_of_a_rounded_draft_are_the_targets(k):
     """The shipped pair: the target in float32, its draft in 8 bits, and its own text of a draft of itself."""
     pair = load_pair("stories")

@@ -31,8 +31,9 @@ Make = Callable[[GPT], LanguageModel]  # makes a backend's model
 MAKERS: Mapping[str, Make] = {"torch": lambda model: model, "native": NativeGPT}
 IN_8_BITS: Mapping[str, Make] = {"native": partial(NativeGPT, kept=torch.int8)}  # of float32
 # How far logits may be from those in float32: root of mean square, relative to that of the logits. The
-# readable code in bfloat16 is 0.01 to 0.03 away itself; a model with another base of its angles, 0.5.
-TOLERANCES = {"float32": 1e-4, "bfloat16": 0.05, "int8": 0.05}
+# readable code in bfloat16 is 0.01 to 0.03 away itself, matrices of 8 bits are 0.03 to 0.05; a model with
+# another base of its angles, 0.5.
+TOLERANCES = {"float32": 1e-4, "bfloat16": 0.05, "int8": 0.1}
 TOKENS = (1, 5, 9)  # new ones, in one forward
 CACHED = 64  # tokens in the cache before
 SETTLE = 0.02  # seconds: threads of another library may spin for so long after their last forward

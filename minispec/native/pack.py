@@ -165,8 +165,8 @@ def packed_matrix(weight: Tensor, kept: torch.dtype) -> Tensor:
 def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Rounds a matrix [out, in] to 8 bits: numbers [out, groups, 32] and scales [out, groups], in bfloat16.
 
-    A scale is the group's largest weight over 127, rounded up. That of a group with NaN or infinity is NaN, and
-    so is what a damaged model computes.
+    A scale is the group's largest weight over 127, rounded up. That of a group with NaN or infinity is NaN,
+    and so is what a damaged model computes.
     """
     depth = weight.shape[1]
     groups = nn.functional.pad(weight.float(), (0, -depth % GROUP)).unflatten(1, (-1, GROUP))

@@ -156,7 +156,8 @@ def decoding(model: LanguageModel, config: GPTConfig, point: Results, repeats: i
     than its forwards, which were timed alone. Prefill is left out. point: what these came to, with most threads.
     """
     small = replace(config, layers=1, width=64, heads=1, kv_heads=1, ffn=64)
-    draft = NativeGPT(random_model(small, point["dtype"]))
+    make = (IN_8_BITS if point["dtype"] == "int8" else MAKERS)["native"]
+    draft = make(random_model(small, point["dtype"]))
     (seconds,) = interleaved_seconds({"": forward_task(draft, CACHED, 1)}, repeats).values()
     costs = Costs(1000 * median(seconds), {int(n): t for n, t in point["milliseconds"].items()})
     models = Models(model, draft, NATIVE)

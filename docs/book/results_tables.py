@@ -6,11 +6,11 @@ The texts in results.toml name these functions in braces, with their arguments: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, product
+from itertools import compress
 from typing import Any
 
 from minispec.cli import tables
-from minispec.cli.tables import Grid, grid
+from minispec.cli.tables import Grid, grid, span
 from minispec.evidence.bench.prediction import measured
 
 Found = Mapping[str, Any]
@@ -33,23 +33,22 @@ PEERS = (
 # Parts of a setting's name, as "rejection, T = 1, K = 4, 8 rows", that are the same in all of a section.
 SHARED = {"widths": (1,), "temperature": (0,), "drafts": (0, 1), "batch": (0, 1, 2)}
 RULES_K = 4
+NONE = "None that was measured."
 
 
 def markdown(grid: Grid) -> str:
-    """Returns a table in Markdown; "" without rows."""
+    """Returns a table in Markdown, without the columns of which nothing is known; "" without rows."""
+    width = range(len(grid.columns))
+    kept = [any(cell.strip("– ") for row in grid.rows for cell in row[i : i + 1]) for i in width]
     rule = ("---" if i < grid.left_columns else "---:" for i in range(len(grid.columns)))
-    lines = [f"| {' | '.join(row)} |" for row in (grid.columns, *grid.rows)]
-    return "\n".join([lines[0], f"|{'|'.join(rule)}|", *lines[1:]]) if grid.rows else ""
+    lines = [[*compress(row, kept)] for row in (grid.columns, *grid.rows)]
+    made = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([made[0], f"|{'|'.join(compress(rule, kept))}|", *made[1:]]) if grid.rows else ""
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """Returns a Markdown table whose first columns stand left and the others right."""
     return markdown(Grid(columns, [*rows], left))
-
-
-def span(quartiles: Sequence[float]) -> str:
-    """Writes quartiles."""
-    return "{:.2f}–{:.2f}".format(*quartiles)
 
 
 def times(value: float) -> str:
@@ -91,7 +90,8 @@ def speed_ups(report: Found) -> str:
 def settings(report: Found) -> list[tuple[str, str, str, float, list[str]]]:
     """Returns section, prompts, name, speed-up and cells of what was measured.
 
-    The cells are the speed-up, its quartiles and, where it was predicted, how, how far off, and theorem 3.8.
+    The cells are the speed-up, its quartiles, its limit if the report has any and, where it was predicted, how,
+    how far off, and theorem 3.8.
     """
     rows = report["sections"].get("prediction", {}).get("settings", ())
     predictions = {row["setting"]: row for row in rows}
@@ -99,6 +99,8 @@ def settings(report: Found) -> list[tuple[str, str, str, float, list[str]]]:
     for row in measured(report["sections"]):
         gain = row["measured"]
         cells = [times(gain), span((row["low"], row["high"]))]
+        if has_limits(report):
+            cells.append(tables.FORMATTER.format("{0!x}", row["limit"]))
         if one := predictions.get(row["setting"]):
             said = one["speedup"]
             cells += [f"{said:.2f}x", f"{said / gain - 1:+.0%}", f"{one['simple']:.2f}x"]
@@ -114,15 +116,25 @@ def compared(report: Found, section: str) -> str:
             parts = [part for i, part in enumerate(name.split(", ")) if i not in SHARED[section]]
             star = " ★" if section == "widths" and prompts == "reporting" else ""
             rows.append([", ".join(parts) + star, *cells])
-    columns = ("setting", "measured", "quartiles", "predicted", "off by", "theorem 3.8")
-    return table(columns[: max(map(len, rows), default=0)], rows)
+    return table(columns_of(report)[: max(map(len, rows), default=0)], rows)
+
+
+def has_limits(report: Found) -> bool:
+    """Whether a report says of its speed-ups what their limits are."""
+    return any(row["limit"] is not None for row in measured(report["sections"]))
+
+
+def columns_of(report: Found) -> list[str]:
+    """Returns headings for what `settings` returns."""
+    limit = ["limit"] if has_limits(report) else []
+    return ["setting", "measured", "quartiles", *limit, "predicted", "off by", "theorem 3.8"]
 
 
 def losses(report: Found) -> str:
     """Returns every setting in which speculative decoding was slower than the target alone."""
     lost = sorted((gain, name, cells) for _, _, name, gain, cells in settings(report) if gain < 1)
-    rows = [(name, *cells[:3]) for _, name, cells in lost]
-    return table(("setting", "measured", "quartiles", "predicted"), rows) or "None that was measured."
+    columns = columns_of(report)[:-2]
+    return table(columns, [(name, *cells)[: len(columns)] for _, name, cells in lost]) or NONE
 
 
 def choices(report: Found) -> str:
@@ -230,31 +242,44 @@ def gains(report: Found) -> str:
     return table(columns, rows, 2)
 
 
+def decoding(report: Found) -> str:
+    """Returns how long decoding takes beside its forwards."""
+    return markdown(tables.decoding_table(report))
+
+
 # Of ways to draft.
 
 
 def drafters_gain(report: Found) -> str:
-    """Returns what each drafter gains over the target alone on the same backend."""
-    found: dict[str, dict[tuple[str, float], list[str]]] = {}
-    for row in own_drafters(report):
-        cells = [times(row["speedup_same_backend"]), str(row["k"]), f"{row['tokens_per_target_call']:.2f}"]
-        found.setdefault(row["name"], {})[row["backend"], row["temperature"]] = cells
-    where = [*product(("torch", "native"), (0, 1))]
-    missing = ["–"] * 3
-    rows = [[name, *chain(*(cells.get(at, missing) for at in where))] for name, cells in found.items()]
-    heads = chain(*((f"{backend}, T = {temperature}", "K", "a call") for backend, temperature in where))
-    return table(("drafter", *heads), rows)
+    """Returns what each drafter gains over the target alone on the same backend, and what it takes."""
+    return drafters_table(own_drafters(report))
 
 
-def drafters_take(report: Found) -> str:
-    """Returns where drafters are right at temperature 0, and what they take."""
-    rows = [row for row in own_drafters(report) if row["temperature"] == 0]
-    return markdown(tables.drafter_parts(rows))
+def drafters_losses(report: Found) -> str:
+    """Returns the rows of `drafters_gain` in which the target alone was faster."""
+    return drafters_table([row for row in own_drafters(report) if row["speedup"] < 1]) or NONE
+
+
+def drafters_table(rows: Iterable[Found]) -> str:
+    """Returns rows on drafters as a table."""
+    return markdown(grid("drafters-page", [{**row, "gain": times(row["speedup"])} for row in rows], 2))
+
+
+def drafters_right(report: Found) -> str:
+    """Returns where drafters are right at temperature 0, and how large they are."""
+    parts = tables.drafter_parts([row for row in own_drafters(report) if row["temperature"] == 0])
+    rows = [(name, accepted, size) for name, _, accepted, _, size, _ in parts.rows]
+    return table(("drafter", "accepted", "parameters"), rows)
 
 
 def own_drafters(report: Found) -> list[Found]:
-    """Returns the rows on drafters of the report's own pair."""
-    return [row for row in report["drafters"] if row["pair"] == report["pair"]]
+    """Returns the rows on drafters of the report's own pair.
+
+    An older report has the quartiles of another speed-up, and this one by another name.
+    """
+    rows = [row for row in report["drafters"] if row["pair"] == report["pair"]]
+    old = "speedup_same_backend"
+    return [row | {"speedup": row[old], "speedup_quartiles": None} if old in row else row for row in rows]
 
 
 def rules(report: Found) -> str:

@@ -13,6 +13,8 @@ from rich.table import Table
 
 Results = Mapping[str, Any]
 
+WIDE = 8  # columns: with so many there is one blank between them
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -44,6 +46,11 @@ def percentages(rates: Sequence[float]) -> str:
     return " ".join(f"{100 * rate:.0f}" for rate in rates)
 
 
+def span(quartiles: Sequence[float]) -> str:
+    """Writes quartiles."""
+    return "{:.2f}–{:.2f}".format(*quartiles)
+
+
 def stops_paying(sizes: Mapping[str, int | None]) -> str:
     """Says with how many rows the target alone is faster, `without` refill and `with` it."""
     parts = (f"{name} refill at {f'{rows} rows' if rows else 'no size'}" for name, rows in sizes.items())
@@ -51,18 +58,24 @@ def stops_paying(sizes: Mapping[str, int | None]) -> str:
 
 
 class CellFormatter(Formatter):
-    """Writes the cells of a table; what is None is a dash."""
+    """Writes the cells of a table; what is None, or not there, is a dash."""
 
     conversions: Mapping[str, Callable[[Any], str]] = {
         "d": decoding,
         "p": percentages,
         "s": stops_paying,
+        "x": "{:.2f}x".format,
+        "q": span,
         "y": {True: "yes", False: "no"}.__getitem__,
     }
 
+    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Results) -> Any:
+        """Returns what a name stands for; None where a row, of an older report, does not have it."""
+        return args[key] if isinstance(key, int) else kwargs.get(key)
+
     def convert_field(self, value: Any, conversion: str | None) -> Any:
         """Writes a value as a conversion after `!` says."""
-        return self.conversions[conversion](value) if conversion else value
+        return self.conversions[conversion](value) if conversion and value is not None else value
 
     def format_field(self, value: Any, spec: str) -> str:
         """Writes one value."""
@@ -104,15 +117,24 @@ def tables(report: Results) -> Iterator[Table]:
             f"Milliseconds of a forward over n tokens, {latency['cached_tokens']} cached"
         )
     for title, table in grids(report):
-        yield table.rich(title)
+        yield table.rich(title, padding=int(len(table.columns) < WIDE))
     for pair, rows in grouped(report.get("drafters", ()), "pair").items():
-        yield grid("drafters", rows, 2).rich(f"Every drafter of {pair} at its best K, on other prompts")
+        title = f"Every drafter of {pair} at its best K, on other prompts"
+        yield grid("drafters", rows, 2).rich(title, padding=0)
         yield drafter_parts(rows).rich("Accepted of the tested, in %, position by position")
     for dtype, rows in grouped(report.get("real_sizes", ()), "dtype").items():
         table = real_sizes(rows)
         cells = [(shape, *numbers) for shape, _, *numbers in table.rows]  # their type stands in the title
         title = f"{dtype}: milliseconds over n tokens; native is × times as fast"
         yield Grid((table.columns[0], *table.columns[2:]), cells).rich(title, padding=0)
+    if (table := decoding_table(report)).rows:
+        yield table.rich("Decoding on native; over: times the milliseconds of its forwards, timed alone")
+
+
+def decoding_table(report: Results) -> Grid:
+    """Returns how long decoding takes beside its forwards, for models of real sizes."""
+    rows = [row | one for row in report.get("real_sizes", ()) for one in row.get("decoding", ())]
+    return grid("decoding", rows, 2)
 
 
 def grouped(rows: Sequence[Results], field: str) -> dict[str, list[Results]]:

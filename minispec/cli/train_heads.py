@@ -121,7 +121,8 @@ def sequences_for(pair: Pair, seed: int, scale: float) -> Tensor:
 def tokens_per_call(pair: Pair, kind: str) -> float | None:
     """Returns the tokens per target call of the drafter that was just written, at temperature 1."""
     models = Models(pair.target, pair.draft, TORCH)
-    target, drafter = make_drafter(DRAFTERS[kind], pair, models)
+    entry = DRAFTERS[kind.removesuffix("-1")]
+    target, drafter = make_drafter(entry, pair, models, kind=kind)
     setting = Setting(replace(models, target=target), 4, "rejection", 1.0, drafter=drafter)
     statistics = setting.decode(pair.info["prompts"], seed=0, new_tokens=60).statistics
     assert statistics is not None

@@ -27,6 +27,7 @@ MAKERS: dict[str, Callable[[GPT, int], nn.Module]] = {
     "exit": lambda target, layers: Exit(target.config.width, layers, target.config.norm_eps),
     "medusa": lambda target, heads: Medusa(target.config.width, target.vocab_size, heads),
     "eagle": lambda target, layers: FeatureLayer(target.config, layers),
+    "eagle-1": lambda target, layers: FeatureLayer(target.config, layers),
     "parallel": lambda target, layers: ParallelLayers(target.config, layers),
 }
 MAX_NUMBER = 64  # of layers or heads
@@ -49,7 +50,7 @@ def save_heads(module: nn.Module, path: str | Path, info: Mapping[str, Any]) -> 
 
 
 def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
-    """Loads the trained module of a drafter of a pair: `exit`, `medusa`, `eagle` or `parallel`.
+    """Loads the trained module of a drafter of a pair: a kind of `MAKERS`.
 
     The pair's own file is used, or else the one that came with the package. Returns the module, of the
     target's type and on its device, and what its file says.

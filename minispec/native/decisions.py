@@ -172,7 +172,9 @@ class NativeWarp(Warp):
         vocab = given.shape[-1]
         rows = given.numel() // vocab
         warp = byref(warp_record(self))
-        check(library.distributions(library.type, warp, given.data_ptr(), rows, vocab, probs.data_ptr()), vocab)
+        check(
+            library.distributions(library.type, warp, given.data_ptr(), rows, vocab, probs.data_ptr()), vocab
+        )
         return probs
 
 
@@ -283,4 +285,6 @@ native_tree_greedy = native_verifier(verify_tree_greedy, Rule.TREE_GREEDY)
 native_tree = native_verifier(verify_tree, Rule.TREE)
 CHAINS = (native_greedy, native_rejection, native_block, native_coupled, native_compare)
 NATIVE_CHAINS: dict[str, Verifier] = {verifier.name: verifier for verifier in CHAINS}
-NATIVE_TREES: dict[str, Verifier] = {verifier.name: verifier for verifier in (native_tree_greedy, native_tree)}
+NATIVE_TREES: dict[str, Verifier] = {
+    verifier.name: verifier for verifier in (native_tree_greedy, native_tree)
+}

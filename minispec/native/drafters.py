@@ -12,12 +12,14 @@ K = 4  # tokens of a draft, by default
 
 
 def make_drafter(
-    entry: DrafterEntry, pair: Pair, models: Models, k: int = K
+    entry: DrafterEntry, pair: Pair, models: Models, k: int = K, kind: str | None = None
 ) -> tuple[LanguageModel, Drafter]:
     """Makes a drafter for a pair, its models on a backend, and K; ValueError if what it needs is not there.
 
+    kind: of its heads (see `MAKERS`); None: that of its name.
+
     Returns the target to decode with, for a drafter may share the target's layers, and the drafter.
     """
-    parts = Parts(models.target, models.draft, pair.target, lambda kind: load_heads(pair, kind)[0])
+    parts = Parts(models.target, models.draft, pair.target, lambda name: load_heads(pair, kind or name)[0])
     drafter = models.backend.makers.get(entry.name, entry.make)(parts, k)
     return drafter.target if isinstance(drafter, ExitDrafter) else models.target, drafter

@@ -7,6 +7,7 @@ C++ here, and a whole draft is one call.
 from dataclasses import replace
 from functools import partial
 from operator import index
+from time import perf_counter
 
 import torch
 import torch.nn.functional as F
@@ -46,7 +47,10 @@ def multiplied(native: NativeGPT, matrix: PackedMatrix, states: Tensor) -> Tenso
     made = space_for(len(rows), columns, dtype=native.dtype)
     functions = native.native
     inputs = native.threads_now, rows.data_ptr(), len(rows), made.data_ptr()
-    check(functions.multiply(functions.type, matrix.address, *inputs), native.vocab_size)
+    started = perf_counter()
+    status = functions.multiply(functions.type, matrix.address, *inputs)
+    native.seconds += perf_counter() - started
+    check(status, native.vocab_size)
     return made.view(*states.shape[:-1], columns)
 
 

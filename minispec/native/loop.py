@@ -34,9 +34,9 @@ from minispec.io.trace import CacheLengths, ObservedRound
 from minispec.native.cache import NativeCache
 from minispec.native.checks import CPU, check, space_for
 from minispec.native.decisions import NativeRng, NativeVerifier, NativeWarp, warp_record
-from minispec.native.drafter import DrawnDraft, NativeDrafter
+from minispec.native.drafter import Chain, DrawnDraft, NativeDrafter
 from minispec.native.exit import NativeExitGPT
-from minispec.native.model import NativeGPT
+from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.structs import INT, BlockRecord, DecisionRecord, DraftRecord, RoundRecord, Rule, SourceRecord
 from minispec.verifiers.coupled import KeyedRng
 
@@ -45,10 +45,23 @@ CERTAIN_RULES = (Rule.GREEDY, Rule.COUPLED, Rule.TREE_GREEDY)  # which decide no
 
 @dataclass
 class Forwards:
-    """Adds up the seconds that runs spend inside forwards."""
+    """Adds up the seconds that runs of the library spend inside forwards."""
 
-    draft: float = 0.0  #: of a draft model
-    target: float = 0.0  #: of the target, without prefill
+    draft: float = 0.0  #: of a drafter
+    target: float = 0.0  #: of the target
+    prefill: float = 0.0  #: all of prefill, of both
+
+
+def clocks_in(part: Any) -> list[Chain | NativeLayers]:
+    """Returns what a drafter is made of that counts its seconds in the library."""
+    found: dict[int, Any] = {}
+    parts = [part]
+    while parts:
+        part = parts.pop()
+        if id(part) not in found and hasattr(part, "__dict__"):
+            found[id(part)] = part
+            parts += vars(part).values()
+    return [part for part in found.values() if isinstance(part, Chain | NativeLayers)]
 
 
 class Played(NamedTuple):
@@ -320,6 +333,13 @@ class Run:
         self._cache, hidden = prefill(target, batch.texts)
         drafter.start(batch.texts, hidden)
         self._prefill = perf_counter() - started
+        self._clocks = [] if own else clocks_in(drafter)
+        self._forwards = Forwards(-self._clocked, 0.0, self._prefill)
+
+    @property
+    def _clocked(self) -> float:
+        """The seconds so far in calls that the drafter makes itself."""
+        return sum(clock.seconds for clock in self._clocks)
 
     def round(self, index: int) -> NativeRound:
         """Plays the next round, and rolls back."""
@@ -403,15 +423,19 @@ class Run:
     def refill(self) -> None:
         """Gives rows that are done to requests that wait."""
         started = perf_counter()
+        clocked = self._clocked
         if refilled := self._batch.refill():
             texts = [self._batch.rows[row].tokens for row in refilled]
             self._drafter.admit(refilled, texts, refill(self._target, self._cache, refilled, texts))
             self._prefill = perf_counter() - started
+            self._forwards.prefill += self._prefill
+            self._forwards.draft -= self._clocked - clocked
 
-    @property
-    def forwards(self) -> tuple[float, float]:
-        """The seconds in forwards: of the draft model, if the library drafts, and of the target."""
-        return self._play.seconds[2], self._play.seconds[3]
+    def add_to(self, forwards: Forwards) -> None:
+        """Adds the seconds in forwards so far."""
+        forwards.draft += self._play.seconds[2] + self._clocked + self._forwards.draft
+        forwards.target += self._play.seconds[3]
+        forwards.prefill += self._forwards.prefill
 
 
 @lru_cache(maxsize=64)  # trees of one shape come round after round
@@ -439,7 +463,7 @@ def generate(
 ) -> Iterator[tuple[int | None, ...]]:
     """Decodes with the target alone (see `core.loop.generate`).
 
-    forwards: where the seconds of the target's forwards are added up.
+    forwards: where the seconds of prefill and of the target's forwards are added up.
     """
     if not is_known(target, warp, rng, Rule.COUPLED) or isinstance(target, NativeExitGPT):
         yield from core.generate(target, prompts, max_new_tokens=max_new_tokens, warp=warp, rng=rng, eos=eos)
@@ -448,7 +472,9 @@ def generate(
     batch = Batch(requests_of(prompts, max_new_tokens, eos, *sizes), *sizes)
     if not any(batch.live):
         return
+    started = perf_counter()
     cache, _ = prefill(target, batch.texts)
+    seconds = perf_counter() - started
     play = Play(target, None, Rule.COUPLED, warp, rng, len(batch.rows))
     while any(batch.live):
         pending = [row.tokens[-1] for row in batch.rows]
@@ -458,6 +484,7 @@ def generate(
         yield tuple([tokens[0] if tokens else None for tokens in emitted])
     if forwards is not None:
         forwards.target += play.seconds[3]
+        forwards.prefill += seconds
 
 
 @torch.inference_mode()
@@ -477,7 +504,7 @@ def observe(
 ) -> Iterator[ObservedRound]:
     """Decodes with a drafter and a verifier (see `core.loop.speculate`), observed as by `io.observe`.
 
-    forwards: where the seconds of forwards are added up, if the library plays the rounds.
+    forwards: where the seconds of prefill and of forwards are added up, if the library plays the rounds.
     """
     verifier = as_verifier(verifier)
     if not isinstance(verifier, NativeVerifier) or not is_known(target, warp, rng, verifier.rule):
@@ -496,6 +523,4 @@ def observe(
         index += 1
         run.refill()
     if forwards is not None:
-        draft, of_target = run.forwards
-        forwards.draft += draft
-        forwards.target += of_target
+        run.add_to(forwards)

@@ -34,7 +34,7 @@ Guesses = Sequence[tuple[Tensor, slice | Tensor]]
 class HeadRecipe:
     """How to train what drafts for a target, on sequences [B, n + 1] of it."""
 
-    kind: str  #: `exit`, `medusa`, `eagle` or `parallel`
+    kind: str  #: `exit`, `medusa`, `eagle`, the same with one layer (`eagle-1`), or `parallel`
     number: Callable[[GPT], int]  #: for a target: the exit's layer, or how many heads or layers
     make: Callable[[GPT, int], nn.Module]  #: makes the module, untrained, for a target and that number
     #: of the module for a target: along a text [B, n], of which the target has features [B, n, D]
@@ -203,6 +203,7 @@ RECIPES: Mapping[str, HeadRecipe] = {
         HeadRecipe("exit", lambda t: max(1, t.config.layers // 4), untrained_exit, exit_guesses, steps=800),
         HeadRecipe("medusa", lambda _: 6, make_medusa, medusa_guesses, steps=800),
         HeadRecipe("eagle", first_layers, make_feature_layer, feature_guesses, steps=500, rate=1e-3),
+        HeadRecipe("eagle-1", lambda _: 1, make_feature_layer, feature_guesses, steps=500, rate=1e-3),
         HeadRecipe("parallel", first_layers, make_parallel, parallel_guesses, steps=250),
     )
 }

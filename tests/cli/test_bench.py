@@ -71,7 +71,7 @@ def test_tables(quick):
     assert out.count("greedy") >= 4 and out.count("rejection") >= 3
     for words in ("Milliseconds of a forward", "n = 17", "Every K", "The best K", "Every backend"):
         assert words in out
-    for words in ("theorem 3.8", "of tested", "of drafted", "acceptance length"):
+    for words in ("limit", "shares", "theorem 3.8", "of tested", "of drafted", "acceptance length"):
         assert words in out
 
 
@@ -90,7 +90,7 @@ def test_real_sizes_are_one_table(quick, monkeypatch):
     monkeypatch.setitem(real_sizes.MAKERS, "absent", lambda *_: load_pair("absent"))
     out, reasons = quick("real-sizes")
     assert "float32: milli" in out and "bfloat16: milli" in out and "native" in out
-    assert out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())})
+    assert out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())}) + 2 * 4  # decoding
     assert reasons.startswith(": absent, float32")
 
 
@@ -102,6 +102,16 @@ def test_queues_are_a_table_that_says_where_speculation_stops_paying():
     ((title, table),) = tables.grids({"sections": {"batch": results}})
     assert table.rows == [("8", "yes", "98.1%", "96.0%", "1,234", "2,000", "1.62x", "1.60–1.70")]
     assert title.endswith("; speculation stops paying without refill at 16 rows and with refill at no size")
+
+
+def test_what_an_older_report_lacks_is_a_dash():
+    """A limit is written like a speed-up, a share in percent."""
+    row = {"name": "exit", "backend": "native", "temperature": 0.0, "k": 4, "speedup": 1.5}
+    row |= {"speedup_quartiles": [1.4, 1.6], "tokens_per_target_call": 2.1}
+    new = row | {"limit": 1.789, "share": 0.958, "verified_per_target_call": 3.96}
+    old, known = tables.grid("drafters", [row, new]).rows
+    assert old == ("exit", "native", "0", "4", "–", "2.10", "1.50x", "1.40–1.60", "–", "–")
+    assert known == ("exit", "native", "0", "4", "4.0", "2.10", "1.50x", "1.40–1.60", "1.79x", "96%")
 
 
 def test_where_a_drafter_is_right_is_said_once_for_both_backends():
@@ -132,6 +142,7 @@ def test_all_backends_fit_80_columns(capsys, monkeypatch):
 
 SPEED = {"verifier": "rejection", "k": 3, "speedup": 1.5, "speedup_quartiles": [1.4, 1.6], "acceptance": 0.7}
 SPEED |= {"tokens_per_target_call": 2.1, "target_only_tokens_per_second": 99.0, "tokens_per_second": 150.0}
+SPEED |= {"limit": 2.2, "share": 0.9, "target_only_share": 1.0}
 DRAFT = {"name": "d", "parameters": 9, "k": 3, "c": 0.1, "alpha": 0.7, "gain": 1.5, "low": 1.4, "high": 1.6}
 AUTO = {"verifier": "greedy", "k": 3, "over_best_fixed": 1.01, "quartiles": [0.9, 1.1]}
 AUTO |= {"mean_width": 2.5, "tokens_per_second": 99.0}

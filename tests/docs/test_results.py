@@ -65,6 +65,48 @@ def test_a_report_without_predictions_hides_no_loss():
     assert "None" in tables.losses(report(widths={"sweep": [row("K = 1", 1.0)]}))
 
 
+def test_the_limit_stands_beside_each_speed_up():
+    """Once a report says it of one; a loss has it, too."""
+    widths = {"sweep": [row("K = 1", 0.8) | {"limit": 0.91}, row("K = 2", 1.2)]}
+    found = report(widths=widths)
+    assert tables.compared(found, "widths").splitlines()[2:] == [
+        "| K = 1 | **0.80x** | 0.70–0.90 | 0.91x |",
+        "| K = 2 | 1.20x | 1.10–1.30 | – |",
+    ]
+    assert tables.losses(found).splitlines()[0] == "| setting | measured | quartiles | limit |"
+
+
+def drafted(**changes):
+    """A row on a drafter, as an older report has it."""
+    row = {"pair": "stories", "name": "exit", "backend": "native", "temperature": 0.0, "k": 4}
+    row |= {"tokens_per_target_call": 4.4, "speedup": 9.9, "speedup_quartiles": [9.8, 9.9], "parameters": 7}
+    row |= {"extra_bytes": 1024, "seconds_to_train": 35.0, "acceptance_by_position": [0.8, 0.5]}
+    return row | changes
+
+
+def test_every_row_on_drafters_is_over_its_own_backend():
+    """An older report says so under another name, without quartiles; unknown columns are left out."""
+    old = report() | {"drafters": [drafted(speedup_same_backend=0.9), drafted(pair="english")]}
+    line = "| exit | native | 0 | 4 | 4.40 | **0.90x** | 35 | 1,024 |"
+    assert tables.drafters_gain(old).splitlines()[2:] == [line]
+    assert tables.drafters_losses(old) == tables.drafters_gain(old)
+    assert tables.drafters_right(old).splitlines()[2:] == ["| exit | 80 50 | 7 |"]
+    known = {"limit": 1.62, "share": 0.9, "target_only_share": 0.97, "verified_per_target_call": 3.9}
+    new = report() | {"drafters": [drafted(speedup=1.5, speedup_quartiles=[1.4, 1.6], **known)]}
+    line = "| exit | native | 0 | 4 | 3.9 | 4.40 | 1.50x | 1.40–1.60 | 1.62x | 90% | 97% | 35 | 1,024 |"
+    assert tables.drafters_gain(new).splitlines()[2:] == [line]
+    assert tables.drafters_losses(new).startswith("None")
+
+
+def test_decoding_stands_beside_its_forwards():
+    """A section of its own, where it was measured."""
+    decoding = [{"temperature": 0.0, "k": 0, "milliseconds_per_token": 9.876, "over_forward": 1.05}]
+    point = {"shape": "135M", "backend": "native", "dtype": "float32", "threads": 2, "decoding": decoding}
+    found = report() | {"real_sizes": [point, point | {"decoding": []}]}
+    assert tables.decoding(found).splitlines()[2:] == ["| 135M | float32 | 2 | 0 | 0 | 9.88 | 1.05x |"]
+    assert tables.decoding(report()) == ""
+
+
 def test_near_ties_stand_beside_texts():
     """Where texts part, how many do so at a near tie."""
     texts = {

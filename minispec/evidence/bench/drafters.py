@@ -1,28 +1,28 @@
 """The section on drafters: every way to draft, on every pair that is there, side by side in one table.
 
-Each drafter decodes on each backend that it has, greedy and sampled, at the K that suits it there. What it
-gains is measured over the target alone where that is fastest, as everywhere in the bench, and over the target
-alone on the same backend. The prediction was made before, from prompts that nothing is measured on.
+Each drafter decodes on each backend that it has, greedy and sampled, at the K that suits it there. Its
+speed-up is over the target alone on the same backend; beside it stands that over the target alone where that is
+fastest. The prediction was made before, from prompts that nothing is measured on.
+
+A tree has `NODES` tokens. The draft model drafts as many in a chain, too: a pair with equal verified tokens.
 """
 
 import gc
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 from types import FunctionType, ModuleType
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
-from minispec.core.records import Draft, Verdict
-from minispec.core.rng import RoundRng
+from minispec.drafters.entry import NODES
 from minispec.drafters.exit import EarlyExitGPT
 from minispec.drafters.parallel import ParallelGPT
 from minispec.drafters.registry import DRAFTERS
-from minispec.evidence.bench.interleaved import Setting, figures, positions_of, speed_up_of
+from minispec.evidence.bench.interleaved import Setting, figures, positions_of, ratio, total_of
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results, group
 from minispec.evidence.bench.sections import choose_k, target_only, threads_of
@@ -34,9 +34,15 @@ from minispec.native.model import NativeGPT
 
 PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
 CACHED = 112  # tokens of the text after which rounds are timed
-TIMED_ROUNDS = 32
+TIMED_TOKENS = 64  # of which rounds are timed
 MODELS = (nn.Module, NativeGPT, EarlyExitGPT, ParallelGPT)
 CODE = (type, FunctionType, ModuleType)
+# Rows: for each name a drafter, a kind of heads and values of K; None: what is usual.
+ROWS: dict[str, tuple[str, str | None, tuple[int, ...] | None]] = {
+    **{name: (name, None, None) for name in DRAFTERS},
+    f"model, {NODES} tokens": ("model", None, (NODES,)),
+    "eagle, 1 layer": ("eagle", "eagle-1", None),
+}
 
 
 def measure(bench: BenchRun) -> Results:
@@ -66,9 +72,9 @@ def benches(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[BenchRun]:
 
 def measure_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
     """Yields what each drafter of a pair comes to, at its best K; notes which it has not."""
-    sweep, chosen = choose_k(bench, [*settings_of(bench, unavailable)])
+    _, chosen = choose_k(bench, [*settings_of(bench, unavailable)])
     bench.tell("what should come out")
-    predicted = {setting: predict(bench, setting, sweep) for setting in chosen}
+    predicted = {setting: predict(bench, setting) for setting in chosen}
     sides = {
         setting: (
             bench.alone(setting.verifier, setting.temperature),
@@ -79,15 +85,17 @@ def measure_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Resul
     }
     for setting, runs in bench.interleave(sides, bench.reporting, "the best K").items():
         alone, drafted, same_backend = runs
-        name = setting.label.partition(",")[0]
+        name = setting.label.rpartition(", ")[0]
         parameters, seconds = training_of(bench.pair, name)
-        yield figures(bench.pair.name, setting, alone, drafted) | {
+        total = total_of(drafted)
+        yield figures(bench.pair.name, setting, same_backend, drafted) | {
             "name": name,
             "backend": setting.models.backend.name,
             "lossless": True,  # both rules are, whatever is drafted: `minispec prove`
             "acceptance_by_position": [kept / tested for tested, kept in positions_of(drafted)],
             "predicted_speedup": predicted[setting],
-            "speedup_same_backend": speed_up_of(same_backend, drafted)[1],
+            **ratio("speedup_over_fastest", alone, drafted),
+            "verified_per_target_call": total.drafted / total.row_rounds,
             "parameters": parameters,
             "extra_bytes": bytes_held(setting.drafter),
             "seconds_to_train": seconds,
@@ -107,11 +115,13 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
     pair = bench.pair
     unavailable |= {f"{pair.name}, {backend}": reason for backend, reason in missing.items()}
     threads = threads_of(bench)
-    for name, entry in DRAFTERS.items():
+    for name, (drafter_name, kind, widths) in ROWS.items():
+        entry = DRAFTERS[drafter_name]
+        widths = widths or bench.plan.few_widths
         reasons: dict[str, str] = {}
         for backend, models in available.items():
             try:  # a tree of candidates has another shape for each K
-                drafters = [(k, *make_drafter(entry, pair, models, k)) for k in bench.plan.few_widths]
+                drafters = [(k, *make_drafter(entry, pair, models, k, kind)) for k in widths]
             except ValueError as error:
                 reasons[backend] = str(error)
                 continue
@@ -126,47 +136,41 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
             unavailable[f"{pair.name}, {name}" if is_common else f"{pair.name}, {name}, {backend}"] = reason
 
 
-def predict(bench: BenchRun, setting: Setting, sweep: Sequence[Results]) -> float:
+def predict(bench: BenchRun, setting: Setting) -> float:
     """Returns the speed-up that a setting should have on prompts that are not measured yet.
 
-    It is made of what is measured apart: the rate of the target alone, on the prompts that chose K (`sweep`);
-    the seconds of prefill and of a round of which nothing is kept; and the tokens of a target call, visited
+    It is made of what is measured apart: the rate of the target alone on the backend, on the prompts that chose
+    K; the seconds of prefill and of a round; and the tokens of a target call, visited
     on the prompts to learn from. What a draft model reads after full acceptance is left out.
     """
-    rates = [row["target_only_tokens_per_second"] for row in sweep if row["verifier"] == setting.verifier]
+    wanted = (setting.models.backend.name, setting.verifier)
+    rows = bench.results["target-only"]["rows"]
+    rate = max(row["target_only"] for row in rows if (row["path"], row["verifier"]) == wanted)
     new = bench.plan.new_tokens
     total = setting.decode(bench.prompts.learning, bench.seed, new).statistics
     assert total is not None and total.tokens_per_target_call is not None
     # A look-up often finds less than K: a round is timed at the width that is usual.
     width = min(setting.k, max(1, round(total.drafted / total.row_rounds)))
     prefill, seconds = seconds_of_round(setting, width, bench.prompts.learning[0], bench.seed)
-    return 1 / median(rates) / (prefill / new + seconds / total.tokens_per_target_call)
+    return 1 / rate / (prefill / new + seconds / total.tokens_per_target_call)
 
 
 def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> tuple[float, float]:
-    """Returns the seconds of prefill, and of a round that drafts K tokens and keeps none of them."""
+    """Returns the seconds of prefill, and of a round that drafts K tokens."""
     target = setting.models.target
-    settings = setting.drafting() | setting.sampling(seed, TIMED_ROUNDS)
-    verifier = settings["verifier"]
-
-    def reject_all(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
-        verdict = verifier.decide(draft, target_probs, rng)  # for its time
-        token = draft.tokens[:, 0] if draft.k else verdict.token
-        path = None if draft.parents is None else torch.zeros_like(draft.tokens, dtype=torch.bool)
-        return Verdict(torch.zeros_like(token), token, path)
-
+    settings = setting.drafting() | setting.sampling(seed, TIMED_TOKENS) | {"k": k}
     # The text repeats itself, so that a look-up finds something.
-    text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED_ROUNDS - 1)]
+    text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED_TOKENS - 1)]
     with using_threads(setting.threads):
-        settings |= {"k": k, "verifier": replace(verifier, decide=reject_all)}
         trace = record(target, prompts=[text], observing=setting.models.backend.observe, **settings)
-    full_rounds = trace.rounds[1 : TIMED_ROUNDS - k]  # the first has the prefill, the last have no room for K
+    full_rounds = trace.rounds[1:-1] or trace.rounds  # the first has the prefill, the last may have no room for K
     return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in full_rounds)
 
 
 def training_of(pair: Pair, name: str) -> tuple[int, float | None]:
     """Returns a drafter's parameters beside the target's, and the seconds that it took to train them."""
-    kind = name.removesuffix("-tree")  # which has the same heads
+    name, kind, _ = ROWS[name]
+    kind = kind or name.removesuffix("-tree")  # which has the same heads
     if kind in MAKERS:
         info = load_heads(pair, kind)[1]
         return info["parameters"], info["seconds"]

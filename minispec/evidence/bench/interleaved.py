@@ -3,11 +3,15 @@
 A speed-up is seconds per emitted token, target-only over speculative: the same prompts, the same number of
 tokens, prefill on both sides, end-of-sequence off. All of it runs interleaved in one process, so that a
 machine that slows down slows every side, and who goes first changes from prompt to prompt.
+
+Beside a speed-up stand the share of the time that went into forwards, and its limit: what it would come to if
+there were nothing but forwards.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import compress, zip_longest
 from statistics import quantiles
 from time import perf_counter
@@ -19,7 +23,8 @@ from minispec.core.records import Round
 from minispec.evidence.bench.machine import using_threads
 from minispec.io.observe import record
 from minispec.io.trace import Statistics
-from minispec.native.backend import Models
+from minispec.native.backend import NATIVE, Models
+from minispec.native.loop import Forwards
 
 PHASES = ("prefill", "draft", "verify", "rollback", "other")
 
@@ -37,11 +42,27 @@ class Run:
     statistics: Statistics | None = None  #: of the rounds; None for the target alone
     positions: Positions = ()  #: how often each drafted position was tested, and kept (see `by_position`)
     live: float = 1.0  #: of queues: which share of places in forwards belonged to a text in the making
+    forwards: Forwards = field(default_factory=Forwards)  #: seconds of them, where the library plays the rounds
 
     @property
     def seconds_per_token(self) -> float:
         """Seconds over emitted tokens, all rows together."""
-        return self.seconds / max(sum(map(len, self.texts)), 1)
+        return self.seconds / self.tokens
+
+    @property
+    def tokens(self) -> int:
+        """Emitted tokens, all rows together, and at least 1."""
+        return max(sum(map(len, self.texts)), 1)
+
+    @property
+    def forward_seconds(self) -> float:
+        """Seconds in forwards of rounds, of target and drafter; 0 where they are not counted."""
+        return self.forwards.target and self.forwards.draft + self.forwards.target
+
+    @property
+    def share(self) -> float | None:
+        """Seconds in forwards, those of prefill too, over all seconds; None where they are not counted."""
+        return (self.forward_seconds + self.forwards.prefill) / self.seconds if self.forward_seconds else None
 
 
 class Decodes(Protocol):
@@ -98,17 +119,20 @@ class Setting:
         target = self.models.target
         backend = self.models.backend
         settings = self.sampling(seed, new_tokens)
+        forwards = Forwards()
+        counting = {"forwards": forwards} if backend is NATIVE else {}
         with using_threads(self.threads):
             started = perf_counter()
             if not self.k:
-                steps = list(backend.generate(target, prompts, **settings))
+                steps = list(backend.generate(target, prompts, **counting, **settings))
                 seconds = perf_counter() - started
                 columns = (tuple(t for t in column if t is not None) for column in zip(*steps, strict=True))
-                return Run(seconds, tuple(columns) or ((),) * len(prompts))
-            trace = record(target, prompts=prompts, observing=backend.observe, **self.drafting(), **settings)
+                return Run(seconds, tuple(columns) or ((),) * len(prompts), forwards=forwards)
+            settings |= self.drafting() | {"observing": partial(backend.observe, **counting)}
+            trace = record(target, prompts=prompts, **settings)
             seconds = perf_counter() - started
         texts = tuple(tuple(trace.tokens(row)) for row in range(len(prompts)))
-        return Run(seconds, texts, trace.statistics(), by_position(trace.rounds))
+        return Run(seconds, texts, trace.statistics(), by_position(trace.rounds), forwards=forwards)
 
 
 def interleave(
@@ -148,6 +172,21 @@ def ratio(name: str, slow: Sequence[Run], fast: Sequence[Run]) -> dict[str, Any]
     """Returns the speed-up under a name, and its quartiles."""
     low, median, high = speed_up_of(slow, fast)
     return {name: median, f"{name}_quartiles": [low, high]}
+
+
+def limit_of(slow: Sequence[Run], fast: Sequence[Run]) -> float | None:
+    """Returns the speed-up if there were nothing but forwards of rounds; None where they are not counted."""
+    pairs = [*zip(slow, fast, strict=True)]
+    if not all(run.forward_seconds for pair in pairs for run in pair):
+        return None
+    per_token = ([run.forward_seconds / run.tokens for run in pair] for pair in pairs)
+    return quartiles(slower / faster for slower, faster in per_token)[1]
+
+
+def share_of(runs: Sequence[Run]) -> float | None:
+    """Returns the median share of forwards in the time of runs; None where it is not known of all."""
+    shares = [run.share for run in runs if run.share is not None]
+    return quartiles(shares)[1] if shares and len(shares) == len(runs) else None
 
 
 def tokens_per_second(runs: Sequence[Run]) -> float:
@@ -198,6 +237,9 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
         "pair": pair,
         **setting.fields,
         **ratio("speedup", alone, drafted),
+        "limit": limit_of(alone, drafted),
+        "share": share_of(drafted),
+        "target_only_share": share_of(alone),
         **{name: getattr(total, name) for name in counts},
         "target_only_tokens_per_second": tokens_per_second(alone),
         "tokens_per_second": tokens_per_second(drafted),

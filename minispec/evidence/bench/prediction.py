@@ -128,7 +128,7 @@ def compare(results: Mapping[str, Results]) -> Results:
 
 
 def measured(results: Mapping[str, Results]) -> Iterator[Results]:
-    """Yields all that was measured: section, half of the prompts, setting, speed-up and its quartiles."""
+    """Yields all that was measured: section, half of the prompts, setting, speed-up, its quartiles and limit."""
     for section, key in MEASURED:
         for row in results.get(section, {}).get(key, []):
             low, high = row.get("speedup_quartiles") or (row["low"], row["high"])
@@ -139,4 +139,5 @@ def measured(results: Mapping[str, Results]) -> Iterator[Results]:
                 "measured": row.get("speedup") or row["gain"],
                 "low": low,
                 "high": high,
+                "limit": row.get("limit"),
             }

@@ -1,24 +1,27 @@
-"""Forwards at real sizes: our backends with the same weights, interleaved.
+"""Forwards at real sizes: our backends with the same weights, interleaved; decoding beside native forwards.
 
 The weights are random: how long a forward takes does not depend on what they are. Before anything is timed,
 each backend's logits are compared with those of the readable code in float32.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from itertools import product
+from statistics import median
 
 import torch
 from torch import nn
 
 from minispec.core.model import GPT, GPTConfig, LanguageModel
 from minispec.drafters.costs import Costs
-from minispec.evidence.bench.interleaved import quartiles
+from minispec.evidence.bench.interleaved import Run, Setting, interleave, quartiles
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.evidence.bench.section import BenchRun, Results
 from minispec.evidence.theory.formulas import refined_speed_up
+from minispec.native.backend import NATIVE, Models
 from minispec.native.model import NativeGPT
 
 # Those of the target of `stories`, of that of `english`, and of a Llama of 135 million weights.
@@ -37,6 +40,8 @@ CACHED = 64  # tokens in the cache before
 SETTLE = 0.02  # seconds: threads of another library may spin for so long after their last forward
 DRAFTS = (0.1, 0.05)  # costs in target steps, for which we predict
 ACCEPTANCES = (0.6, 0.7, 0.8)  # the same of α
+K = 4  # tokens of a draft where decoding is timed
+NEW = 32  # tokens that are decoded then
 
 
 def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
@@ -55,7 +60,18 @@ def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
                 models |= {(name, dtype): model for name, model in computed.items()}
             bench.tell(f"{shape}: {len(models)} models in turn")
             points += [{"shape": shape} | point for point in measure_models(models, bench.plan.latencies)]
-    return {"cached_tokens": CACHED, "parameters": parameters, "points": points, "unavailable": unavailable}
+            for dtype in TOLERANCES:
+                if model := models.get(("native", dtype)):
+                    bench.tell(f"{shape}: decoding, {dtype}")
+                    point = next(p for p in reversed(points) if (p["backend"], p["dtype"]) == ("native", dtype))
+                    point["decoding"] = [*decoding(model, config, point, bench.plan.latencies)]
+    return {
+        "cached_tokens": CACHED,
+        "decoding": {"k": K, "new_tokens": NEW},
+        "parameters": parameters,
+        "points": points,
+        "unavailable": unavailable,
+    }
 
 
 @torch.no_grad()
@@ -124,6 +140,44 @@ def measure_models(models: Mapping[tuple[str, str], LanguageModel], repeats: int
             "tokens_per_second": 1000 / milliseconds["1"],
             "predicted_speedup": predicted(milliseconds),
         }
+
+
+def decoding(model: LanguageModel, config: GPTConfig, point: Results, repeats: int) -> Iterator[Results]:
+    """Times decoding with a native model, alone and with a draft, greedy and sampled.
+
+    Which tokens a small random draft model drafts does not matter: what counts is how much longer decoding takes
+    than its forwards, which were timed alone. Prefill is left out. point: what these came to, with most threads.
+    """
+    small = replace(config, layers=1, width=64, heads=1, kv_heads=1, ffn=64)
+    draft = NativeGPT(random_model(small, point["dtype"]))
+    (seconds,) = interleaved_seconds({"": forward_task(draft, CACHED, 1)}, repeats).values()
+    costs = Costs(1000 * median(seconds), {int(n): t for n, t in point["milliseconds"].items()})
+    models = Models(model, draft, NATIVE)
+    settings = [
+        Setting(models, k, "rejection", temperature, point["threads"])
+        for k, temperature in product((0, K), (0.0, 1.0))
+    ]
+    batches = [[[id % config.vocab_size for id in range(CACHED)]]] * repeats
+    for setting, runs in zip(settings, interleave({"": settings}, batches, 0, NEW)[""], strict=True):
+        yield {"temperature": setting.temperature, "k": setting.k} | decoding_of(runs, costs)
+
+
+def decoding_of(runs: Sequence[Run], costs: Costs) -> Results:
+    """Returns medians of the milliseconds of a token, and of these over those of its forwards alone."""
+    taken = [1000 * (run.seconds - run.forwards.prefill) for run in runs]
+    return {
+        "milliseconds_per_token": median(t / run.tokens for t, run in zip(taken, runs, strict=True)),
+        "over_forward": median(t / forwards_of(run, costs) for t, run in zip(taken, runs, strict=True)),
+    }
+
+
+def forwards_of(run: Run, costs: Costs) -> float:
+    """Returns the time of a run's forwards, timed alone."""
+    total = run.statistics
+    if total is None:
+        return run.tokens * costs.call(1)
+    width = 1 + round(total.drafted / total.target_calls)
+    return total.drafted * costs.t_draft + total.target_calls * costs.call(width)
 
 
 def with_threads(threads: int, task: Callable[[], object]) -> None:

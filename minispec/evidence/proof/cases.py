@@ -33,7 +33,6 @@ from minispec.drafters.tree import (
 from minispec.evidence.proof.enumeration import EnumeratingRng, NativeEnumeratingRng
 from minispec.evidence.proof.models import with_normals
 from minispec.native.backend import TORCH, Backend
-from minispec.native.decisions import NATIVE_CHAINS, NATIVE_TREES
 from minispec.native.drafter import NativeDrafter
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
@@ -123,8 +122,8 @@ class Case:
 
         drafter_name = self.drafts_with
         early_exit = isinstance(self.target, EarlyExitGPT)
-        target = self.target if drafter_name in ("tree", "medusa-tree") else model(self.target)
-        verifiers = NATIVE_TREES if self.verifier.takes_tree else NATIVE_CHAINS
+        target = model(self.target)
+        verifiers = backend.trees if self.verifier.takes_tree else backend.verifiers
         return replace(
             self,
             name=f"{self.name}, {backend.name}",

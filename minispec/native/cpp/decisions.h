@@ -127,6 +127,8 @@ inline std::uint64_t key_of(const ms_source& noise, Int row, Int offset) {
 struct Source {
     ms_source& record;
 
+    explicit Source(ms_source& record) : record(record) {}
+
     // The next number; after the last one 0.
     double next() { return record.used < record.count ? record.numbers[record.used++] : 0; }
 
@@ -168,7 +170,7 @@ bool is_distribution(const T* dist, Int vocab) {
 // Picks in each row of distributions [rows, V] that is live, without `live` in all; 0 elsewhere.
 template <class T>
 ms_status choose(const T* dists, Int rows, Int vocab, const std::uint8_t* live, ms_source& record, Int* token) {
-    Source source{record};
+    Source source(record);
     if (!can_decide(record, rows)) return MS_BAD_NUMBER;
     for (Int row = 0; row < rows; ++row)
         if ((!live || live[row]) && !is_distribution(dists + row * vocab, vocab)) return MS_BAD_DISTRIBUTION;
@@ -224,8 +226,8 @@ ms_status check_decision(ms_rule rule, const ms_decision& decision, const ms_sou
     return tests && d.rows > 0 && !source.numbers ? MS_BAD_NUMBER : MS_OK;
 }
 
-// [weight · p − q]+, of distributions [V]; without q it is 0. The core rounds the product first. So there are two loops:
-// in one, a processor may round once, and leave something where nothing is left.
+// [weight · p − q]+, of distributions [V]; without q it is 0. The core rounds the product before it subtracts. In one
+// loop a processor may round once, after both, and leave something where nothing is left.
 template <class P, class T>
 std::vector<double> excess(const P* p, const T* q, Int vocab, double weight = 1) {
     std::vector<double> rest(vocab);
@@ -349,7 +351,7 @@ void decide_tree(const Decision<T>& d, Source& source) {
 template <class T>
 void decide(ms_rule rule, const ms_decision& decision, ms_source& record) {
     const Decision<T> d{decision};
-    Source source{record};
+    Source source(record);
     std::fill_n(d.accepted, d.rows, 0);
     if (d.path) std::fill_n(d.path, d.rows * d.k, 0);
     switch (rule) {
@@ -369,7 +371,7 @@ extern "C" {
 ms_status ms_distributions(ms_type type, const ms_warp* warp, const void* logits, int64_t rows, int64_t vocab,
                            void* probs) {
     return with_type(type, [&](auto kinds) {
-        using T = typename decltype(kinds)::Number;
+        using T = NUMBER(kinds);
         return make_distributions(*warp, static_cast<const T*>(logits), rows, vocab, static_cast<T*>(probs));
     });
 }
@@ -377,14 +379,14 @@ ms_status ms_distributions(ms_type type, const ms_warp* warp, const void* logits
 ms_status ms_choose(ms_type type, const void* probs, int64_t rows, int64_t vocab, const uint8_t* live,
                     ms_source* source, int64_t* token) {
     return with_type(type, [&](auto kinds) {
-        using T = typename decltype(kinds)::Number;
+        using T = NUMBER(kinds);
         return choose(static_cast<const T*>(probs), rows, vocab, live, *source, token);
     });
 }
 
 ms_status ms_decide(ms_type type, ms_rule rule, ms_decision* decision, ms_source* source) {
     return with_type(type, [&](auto kinds) {
-        using T = typename decltype(kinds)::Number;
+        using T = NUMBER(kinds);
         const ms_status status = check_decision<T>(rule, *decision, *source);
         if (status == MS_OK) decide<T>(rule, *decision, *source);
         return status;

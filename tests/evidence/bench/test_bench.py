@@ -19,6 +19,7 @@ def test_report_is_complete(report):
     assert report["machine"]["cores"] >= 1 and report["pair"] == "tiny"
     assert [s["verifier"] for s in report["settings"]] == ["greedy", "rejection"]
     for setting in report["settings"]:
+        assert {"limit", "share", "target_only_share"} <= setting.keys()
         assert setting["pair"] == "tiny" and setting["k"] in (1, 2) and setting["speedup"] > 0
         assert 0 <= setting["accepted_over_drafted"] <= setting["acceptance"] <= 1
         assert 1 <= setting["tokens_per_target_call"] <= setting["mean_acceptance_length"]

@@ -1,18 +1,27 @@
 """Interleaved timing: who decodes when, and what is made of the seconds."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from minispec import load_pair
+from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import (
     Run,
     Setting,
     figures,
     interleave,
+    limit_of,
     quartiles,
+    share_of,
     speed_up_of,
 )
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.io.trace import Statistics
+from minispec.native.backend import on_backend
+from minispec.native.drafters import make_drafter
+from minispec.native.loop import Forwards
 
 
 class Timed:
@@ -59,6 +68,51 @@ def test_the_speed_up_is_the_median_ratio():
     assert row["acceptance"] == 0.75 and row["tokens_per_target_call"] == 4.0
     assert row["accepted_over_drafted"] == 0.6 and row["mean_acceptance_length"] == 1 + 15 / 5
     assert row["setting"] == "greedy, T = 0, K = 5, x" and row["seconds"]["draft"] == 1.0
+
+
+def test_the_limit_is_a_ratio_of_forwards_alone():
+    """3 s of forwards for 2 tokens alone, 2 s for 4 with a draft: 3 times; prefill counts in the shares only."""
+    alone = [Run(5.0, ((1, 2),), forwards=Forwards(0.0, 3.0, 1.0))] * 3
+    drafted = [Run(4.0, ((1, 2, 3, 4),), forwards=Forwards(0.5, 1.5, 1.0))] * 3
+    assert limit_of(alone, drafted) == 3.0 and speed_up_of(alone, drafted)[1] == 2.5
+    assert share_of(alone) == 0.8 and share_of(drafted) == 0.75
+    counted = Statistics(20, 5, 5, 15, 20, 25, {})
+    row = figures("p", Setting(None), alone, [replace(run, statistics=counted) for run in drafted])
+    assert (row["limit"], row["share"], row["target_only_share"]) == (3.0, 0.75, 0.8)
+
+
+def test_where_forwards_are_not_counted_there_is_no_share():
+    """One run of which nothing is known is enough."""
+    known = Run(4.0, ((1, 2),), forwards=Forwards(0.0, 2.0, 1.0))
+    unknown = Run(4.0, ((1, 2),))
+    assert unknown.share is None and share_of([known, unknown]) is None and share_of([]) is None
+    assert limit_of([known, known], [known, unknown]) is None and limit_of([known], [known]) == 1.0
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_forwards_of_every_drafter_are_counted(name):
+    """On native, those that the library plays and those that are started from Python; a look-up has none."""
+    pair = load_pair("stories")
+    models = on_backend(pair, "native")
+    entry = DRAFTERS[name]
+    target, drafter = make_drafter(entry, pair, models, 3)
+    models = replace(models, target=target)
+    setting = Setting(models, 3, "greedy", 0.0, drafter=drafter, proposes_trees=entry.proposes_trees)
+    run = setting.decode([pair.info["prompts"][0][:32]], 0, 20)
+    if run.share is None:
+        pytest.skip("the library does not play these rounds")
+    assert 0 < run.share < 1 and run.forwards.prefill > 0
+    assert (run.forwards.draft > 0) is (name not in ("ngram", "suffix"))
+
+
+def test_the_torch_backend_counts_no_forwards():
+    """What is not known is not guessed."""
+    pair = load_pair("stories")
+    for k in (0, 2):
+        run = Setting(on_backend(pair, "torch"), k).decode([[1, 2, 3]], 0, 4)
+        assert run.share is None and len(run.texts[0]) == 4
+    run = Setting(on_backend(pair, "native")).decode([[1, 2, 3]], 0, 4)
+    assert run.forwards.draft == 0 and 0 < run.forwards.target < run.seconds
 
 
 def test_quartiles():

@@ -8,9 +8,20 @@ import torch
 from minispec.core.model import GPTConfig
 from minispec.evidence.bench import measure, real_sizes
 from minispec.evidence.bench.machine import using_threads
-from minispec.evidence.bench.real_sizes import TOLERANCES, backends, difference, predicted, random_model
+from minispec.drafters.costs import Costs
+from minispec.evidence.bench.interleaved import Run
+from minispec.evidence.bench.real_sizes import (
+    TOLERANCES,
+    backends,
+    decoding_of,
+    difference,
+    predicted,
+    random_model,
+)
 from minispec.evidence.bench.run import run_bench
 from minispec.evidence.bench.section import QUICK, Section
+from minispec.io.trace import Statistics
+from minispec.native.loop import Forwards
 
 TIED = GPTConfig(50, layers=2, width=32, heads=4, kv_heads=2, ffn=48, max_length=96, tied=True)
 UNTIED = replace(TIED, tied=False, rope_theta=500.0)
@@ -39,6 +50,12 @@ def test_every_shape_type_and_number_of_threads_has_its_row(pair, monkeypatch):
         assert set(row["milliseconds"]) == {"1", "5", "9"} and min(row["milliseconds"].values()) > 0
         assert row["tokens_per_second"] == pytest.approx(1000 / row["milliseconds"]["1"])
         assert len(row["predicted_speedup"]) == 6
+        is_decoded = (row["backend"], row["threads"]) == ("native", torch.get_num_threads())
+        assert ("decoding" in row) is is_decoded
+        for one in row.get("decoding", ()):
+            assert min(one["milliseconds_per_token"], one["over_forward"]) > 0
+        decodings = [(one["temperature"], one["k"]) for one in row.get("decoding", ())]
+        assert decodings == ([(0.0, 0), (1.0, 0), (0.0, 4), (1.0, 4)] if is_decoded else [])
     assert section["unavailable"] == {f"absent, {dtype}": "it is not installed" for dtype in TOLERANCES}
     assert section["parameters"]["tiny"] == random_model(TIED, "float32").parameters_count
 
@@ -60,6 +77,17 @@ def test_figures_are_medians_of_what_ran_with_so_many_threads(monkeypatch):
         1,
         2,
     )
+
+
+def test_decoding_is_compared_with_its_forwards():
+    """10 tokens in 55 ms after prefill, of 5 ms each; 8 in 4 rounds of 3 drafted tokens, 7 + 3 ms: a tenth more."""
+    costs = Costs(1.0, {1: 5.0, 5: 8.0, 9: 9.0})  # t(4) is 7.25
+    alone = Run(0.065, ((0,) * 10,), forwards=Forwards(0.0, 1.0, 0.010))
+    assert decoding_of([alone] * 3, costs) == pytest.approx({"milliseconds_per_token": 5.5, "over_forward": 1.1})
+    counts = Statistics(8, 4, 4, 4, 8, 12, {})
+    drafted = Run(0.0551, ((0,) * 8,), counts, forwards=Forwards(0.0, 1.0, 0.010))
+    wanted = {"milliseconds_per_token": 45.1 / 8, "over_forward": 1.1}
+    assert decoding_of([drafted], costs) == pytest.approx(wanted)
 
 
 def test_the_speed_up_is_predicted_at_the_best_k():

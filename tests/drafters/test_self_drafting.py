@@ -107,7 +107,7 @@ def features_by_hand(model, target, drafter, text, drafted):
     tokens = torch.tensor([text])
     features = torch.cat([torch.zeros(1, 1, 16).double(), model.hidden(tokens)[:, :-1]], dim=1)
     for token in drafted:
-        out = drafter.layer(tokens, features, model)
+        out = drafter.model.layer(tokens, features, model)
         yield model.head(out)[0, -1]
         tokens = torch.cat([tokens, torch.tensor([[token]])], dim=1)
         features = torch.cat([features, out[:, -1:]], dim=1)

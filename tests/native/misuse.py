@@ -78,8 +78,9 @@ class World:
         self.plain = tiny.gpt(tiny.config(**SIZES), 0, REAL)
         self.native = NativeGPT(self.plain)
         small = tiny.config(**SIZES, layers=1, width=8, heads=2, kv_heads=1)
-        others = (small, 1, REAL), (tiny.config(**SIZES), 2, REAL), (tiny.config(**SIZES), 0, torch.float32)
-        self.others = [NativeGPT(tiny.gpt(*other)) for other in others]
+        self.draft = tiny.gpt(tiny.config(**SIZES), 2, REAL)
+        others = tiny.gpt(small, 1, REAL), self.draft, tiny.gpt(tiny.config(**SIZES), 0, torch.float32)
+        self.others = [NativeGPT(other) for other in others]
         width = self.plain.config.width
         self.trained = {
             "exit": with_normals(Exit(width, 1), 3),
@@ -93,8 +94,8 @@ class World:
 
     def drafter(self, backend, name):
         """Returns the target and a new drafter, on a backend."""
-        model = self.native if backend is NATIVE else self.plain
-        parts = Parts(model, model, self.plain, self.trained.get)
+        model, draft = (self.native, self.others[1]) if backend is NATIVE else (self.plain, self.draft)
+        parts = Parts(model, draft, self.plain, self.trained.get)
         made = backend.makers.get(name, DRAFTERS[name].make)(parts, 4)
         return (made.target if name == "exit" else model), made
 
@@ -426,18 +427,21 @@ def chain(world, dice):
     def natively(cache, pending, k, temperature, numbers, budgets, states):
         arguments = k, NativeWarp(temperature), numbers, budgets, states
         tokens, probs, _ = ours[kind].draw(pending, cache, *arguments)
-        decided = torch.arange(k) < torch.tensor(budgets)[:, None]
+        decided = torch.arange(k) < torch.tensor(budgets or [k] * rows)[:, None]
         return tokens[decided], probs[decided]
 
     def plainly(cache, pending, k, temperature, numbers, budgets, states):
         assert cache is mine or kind == "medusa", "a strange cache was read"
         _, made = world.drafter(TORCH, kind)
+        if kind == "model":
+            made.model = world.plain
         made.start([[1]] * rows, torch.zeros(rows, 0, 16, dtype=REAL))
         if kind == "eagle":
             made._feature = states.detach()
         if kind == "medusa":
             made._state = states.detach()
             made._known = torch.ones(rows, dtype=torch.bool)
+        budgets = budgets or [k] * rows
         plan = RoundPlan(tuple(range(rows)), (1,) * rows, budgets, CPU)
         draft = made.propose(pending, k, Warp(temperature), DraftingRng(Given(numbers.detach()), plan))
         decided = torch.arange(k) < torch.tensor(budgets)[:, None]
@@ -557,7 +561,7 @@ def outcome(world, number):
     if found is not None:
         several = found if isinstance(found, tuple) else (found,)
         close = 1e-4 if torch.float32 in (getattr(one, "dtype", None) for one in several) else 1e-9
-        torch.testing.assert_close(found, plain(**arguments), rtol=0, atol=close, equal_nan=True)
+        torch.testing.assert_close(found, plain(**arguments), rtol=1e-12, atol=close, equal_nan=True)
     return "answered"
 
 

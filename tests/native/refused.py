@@ -23,13 +23,20 @@ import torch
 from drafts import random_draft
 
 from minispec.cli.main import run
+from minispec.core.model import Tree
 from minispec.core.rng import RoundRng
-from minispec.drafters.exit import Exit
+from minispec.drafters.eagle import FeatureLayer
+from minispec.drafters.exit import Exit, ExitDrafter
+from minispec.drafters.medusa import Medusa
+from minispec.drafters.parallel import ParallelLayers
 from minispec.evidence.proof.models import with_normals
-from minispec.native import library
+from minispec.native import library, loop
+from minispec.native.backend import NATIVE
 from minispec.native.checks import OUT_OF_MEMORY
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
+from minispec.native.drafter import Chain, NativeDrafter, NativeTreeDrafter, Shape
 from minispec.native.exit import NativeExitGPT
+from minispec.native.heads import NativeFeatureDrafter, NativeMedusa, NativeParallelDrafter
 from minispec.native.model import NativeGPT
 
 REAL = torch.float64
@@ -98,8 +105,18 @@ def calls_of(plain, model):
     """
     cache = model.new_cache(2)
     model(BLOCK, cache)
-    exit = with_normals(Exit(plain.config.width, 1), 3)
+    width = plain.config.width
+    exit = with_normals(Exit(width, 1), 3)
+    heads = with_normals(Medusa(width, plain.vocab_size, 3), 4)
+    layer = with_normals(FeatureLayer(plain.config), 5)
+    masks = with_normals(ParallelLayers(plain.config), 6)
+    medusa = NativeMedusa(heads, model)
+    feature = NativeFeatureDrafter(layer, plain, model).model
+    parallel = NativeParallelDrafter(masks, plain, model).model
+    early = NativeExitGPT(model, exit)
     draft, p = random_draft(2, 3, 11, seed=1, dtype=REAL)  # something is rejected in its first row
+    tree = Tree.after(torch.tensor([3, 3]), torch.tensor([[0, 0], [0, 0]]))
+    warp = NativeWarp(1.0)
 
     def read(what, *arguments):
         found = what(*arguments)
@@ -110,23 +127,47 @@ def calls_of(plain, model):
         verdict = rule(draft, p, RoundRng(NativeRng(1), tiny.round_plan([4, 4], [3, 3])))
         return verdict.accepted, verdict.token
 
-    def early():
-        target = NativeExitGPT(model, exit)
-        shared = target.new_cache(2)
-        target.share()
-        ids, probs, used = target.draw(BLOCK[:, 0], shared, 2, 1.0, NUMBERS)
-        return ids, probs, used, shared.row_lengths, target.hidden(torch.cat([BLOCK[:, :1], ids], 1), shared)
+    def drawn(chain, held, states=None, shape=None):
+        return chain.draw(BLOCK[:, 0], held, 3, warp, NUMBERS, None, states, shape)
 
+    def exits():
+        shared = early.new_cache(2)
+        streams = torch.zeros(2, 4, width, dtype=REAL)
+        found = drawn(early.chain, shared.first, streams)
+        return *found, streams, shared.first.row_lengths
+
+    def played(target, made, **settings):
+        given = {"k": 3, "verifier": native_rejection, "max_new_tokens": 3, "warp": warp, "rng": NativeRng(3)}
+        rounds = list(loop.observe(target, made, BLOCK.tolist(), **given | settings))
+        return [(r.emitted, r.draft.tokens, r.target_hidden) for r in rounds]
+
+    parents = Shape([0, 0, 1], [9, 9])
     return {
         "head": lambda: model.head(STATES),
         "hidden": lambda: read(model.hidden, BLOCK, cache),
-        "draw": lambda: read(model.draw, BLOCK[:, 0], cache, 3, 1.0, NUMBERS),
+        "tree": lambda: read(model.hidden, BLOCK, cache, tree),
+        "states": lambda: model.read(BLOCK, model.cache_of(1, 2), (1, 2), states=STATES, normed=False),
+        "multiply": lambda: medusa(STATES[:, 0]),
+        "matrix": lambda: NativeMedusa(heads, model)(STATES[:, 0]),
+        "draw": lambda: read(drawn, Chain(model), cache),
+        "draw a tree": lambda: read(drawn, Chain(model), cache, None, parents),
+        "draw by an exit": exits,
+        "draw by features": lambda: drawn(feature.chain, feature.new_cache(2), STATES[:, 0].contiguous()),
+        "draw by masks": lambda: drawn(parallel.chain, parallel.new_cache(2)),
+        "draw by heads": lambda: drawn(medusa.chain, None, STATES[:, 0].contiguous()),
+        "draw a tree by heads": lambda: drawn(medusa.chain, None, STATES[:, 0].contiguous(), parents),
         "without a cache": lambda: model(BLOCK),
+        "play": lambda: played(model, NativeDrafter(model)),
+        "play alone": lambda: played(model, None, k=0),
+        "play an exit": lambda: played(early, ExitDrafter(early)),
+        "play a tree": lambda: played(
+            model, NativeTreeDrafter(model, [0, 0, 1]), verifier=NATIVE.verifier("rejection", trees=True)
+        ),
         "warp": lambda: NativeWarp(0.7)(p[:, 0].log()),
         "choose": lambda: NativeRng(1).categorical(p[:, 0]),
         "greedy": lambda: decided(native_greedy),
         "rejection": lambda: decided(native_rejection),
-        "exit": early,
+        "exit": lambda: NativeExitGPT(model, exit).exit.layers,
         "model": lambda: NativeGPT(plain)(BLOCK),
     }, lambda: (cache.row_lengths, model(BLOCK[:, :1], copy.deepcopy(cache)))
 
@@ -160,7 +201,7 @@ def limit():
     calls = {
         "hidden": lambda: model.hidden(tokens, cache),
         "head": lambda: model.head(states),
-        "draw": lambda: model.draw(tokens[:, 0], cache, 8, 0.0, NUMBERS),
+        "draw": lambda: Chain(model).draw(tokens[:, 0], cache, 8, NativeWarp(0.0), NUMBERS),
         "cache": lambda: model.new_cache(8 * ROWS).rows,
         "model": lambda: NativeGPT(plain)(BLOCK),
     }

@@ -42,8 +42,8 @@ def test_every_request_for_memory_can_be_refused(tmp_path):
     print(ended)
     taking = {name for name, count in ended.items() if count.get("refused")}
     assert taking == {*ended} - {"choose", "greedy"}  # these two take no memory
-    assert all(ended[name]["refused"] >= 8 for name in ("hidden", "draw", "exit", "model"))
-    assert ended["head"]["refused"] >= 2
+    many = {name for name in ended if name.startswith(("draw", "play"))}
+    assert all(ended[name]["refused"] >= 5 for name in many | {"model"})
     assert ended["no threads"]["answered"] == 1  # memory for a thread is refused: the others compute
 
 

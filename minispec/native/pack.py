@@ -136,7 +136,7 @@ def sizes_of(model: nn.Module) -> dict[str, torch.Size]:
 
 
 def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Tensor]:
-    """Returns one layer's matrices and its gains, in the order of `pack_layers`."""
+    """Returns one layer's matrices and its gains [D], in the order of `pack_layers`."""
     attention = block.self_attn
     mlp = block.mlp
     size = config.head_dim

@@ -163,8 +163,8 @@ def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> 
     text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED_TOKENS - 1)]
     with using_threads(setting.threads):
         trace = record(target, prompts=[text], observing=setting.models.backend.observe, **settings)
-    full_rounds = trace.rounds[1:-1] or trace.rounds  # the first has the prefill, the last may have no room for K
-    return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in full_rounds)
+    full_rounds = [r for r in trace.rounds[1:] if r.draft.k >= k]  # the first has the prefill
+    return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in full_rounds or trace.rounds)
 
 
 def training_of(pair: Pair, name: str) -> tuple[int, float | None]:

@@ -8,9 +8,11 @@ import pytest
 import tiny
 import torch
 
-from minispec import SeededRng, speculate, verify_coupled
+from minispec import SeededRng, speculate
 from minispec.io.checkpoint import cache_folder
 from minispec.native import library
+from minispec.native.decisions import NativeWarp
+from minispec.native.drafter import Chain
 from minispec.native.library import find_compiler
 
 LIBRARIES = cache_folder() / "native"  # before a test has another home
@@ -46,6 +48,11 @@ def block(model, rows, length, seed=0):
     return torch.randint(model.vocab_size, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
+def drawn(model, tokens, cache, k, temperature, numbers, budgets=None):
+    """Draws a draft with a native model; see `Chain.draw`."""
+    return Chain(model).draw(tokens, cache, k, NativeWarp(temperature), numbers, budgets)
+
+
 QUICK_FLAGS = ("-O0", "-std=c++17", "-shared", "-fPIC")  # a slow library, built in a second
 
 
@@ -61,7 +68,9 @@ def plant(monkeypatch, folder, right, wrong):
     return source
 
 
-def decided(side, prompts, *, rule="rejection", temperature=1.0, seed=0, warp=None, rng=None, **settings):
+def decided(
+    side, prompts, *, rule="rejection", temperature=1.0, seed=0, warp=None, rng=None, trees=False, **settings
+):
     """Returns the rounds of a run, and the numbers that its generator would give next.
 
     A side is a backend, a target, and what makes a drafter.
@@ -70,7 +79,7 @@ def decided(side, prompts, *, rule="rejection", temperature=1.0, seed=0, warp=No
     settings = {
         "k": 4,
         "max_new_tokens": 30,
-        "verifier": backend.verifiers.get(rule, verify_coupled),
+        "verifier": backend.verifier(rule, trees),
     } | settings
     draws = (rng or backend.rng)(seed)
     warp = backend.warp(temperature, **warp or {})

@@ -174,7 +174,7 @@ class MedusaTreeDrafter(MedusaDrafter):
         if not bool(self._known.any()):
             return Draft.empty(len(pending), self.vocab_size, pending.device)
         depths = depths_of(self.parents)
-        size = sum(0 < depth <= min(k, len(self.heads)) for depth in depths)
+        size = self.size(k)
         logits = self.heads(self._state)  # [B, heads, V]
         space = size * self._known.long()  # [B]
 
@@ -183,6 +183,10 @@ class MedusaTreeDrafter(MedusaDrafter):
 
         draft = draw_tree(read, pending, self.parents[:size], space, self.choice, self.warp or warp, rng)
         return replace(draft, lengths=space.cpu())
+
+    def size(self, k: int) -> int:
+        """Returns how many of its tokens are at most k deep, and have a head."""
+        return sum(0 < depth <= min(k, len(self.heads)) for depth in depths_of(self.parents))
 
 
 def medusa_tree_of(parts: Parts, k: int) -> MedusaTreeDrafter:

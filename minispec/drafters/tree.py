@@ -143,7 +143,7 @@ class TreeDrafter(ModelDrafter):
         """Proposes the tree, at most k deep, to follow the pending tokens [B]; rng draws the candidates."""
         lengths = self.cache.lengths.to(pending.device)[:, None]
         space = self.max_length - 1 - lengths[:, 0]  # [B]; what a row decides depends on its own alone
-        size = min(sum(0 < depth <= k for depth in self._depths), int(space.max()))
+        size = self.size(k, int(space.max()))
 
         def read(tokens: Tensor, at: Sequence[int]) -> Tensor:
             self._read += at
@@ -152,6 +152,10 @@ class TreeDrafter(ModelDrafter):
             return self.model.head(self.model.hidden(tokens[:, at], self.cache, here))
 
         return draw_tree(read, pending, self.parents[:size], space, self.choice, self.warp or warp, rng)
+
+    def size(self, k: int, space: int) -> int:
+        """Returns how many of its tokens are at most k deep, and fit a space."""
+        return min(sum(0 < depth <= k for depth in self._depths), space)
 
     def commit(self, round: Round) -> None:
         """Keeps of the cache the accepted path, and reads its last token, if that was a leaf."""

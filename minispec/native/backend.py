@@ -11,16 +11,16 @@ from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.entry import NODES, Parts
 from minispec.drafters.exit import SHARES, ExitDrafter
-from minispec.drafters.medusa import MedusaTreeDrafter, doubtful_tree
-from minispec.drafters.tree import TreeDrafter, common_tree
+from minispec.drafters.medusa import doubtful_tree
+from minispec.drafters.tree import common_tree
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import observe
 from minispec.io.trace import ObservedRound
 from minispec.native import loop
 from minispec.native.decisions import NATIVE_CHAINS, NATIVE_TREES, NativeRng, NativeWarp
-from minispec.native.drafter import NativeDrafter
+from minispec.native.drafter import NativeDrafter, NativeTreeDrafter
 from minispec.native.exit import NativeExitGPT
-from minispec.native.heads import NativeFeatureDrafter, NativeMedusa, NativeMedusaDrafter, NativeParallelDrafter
+from minispec.native.heads import NativeFeatureDrafter, NativeMedusa, NativeMedusaDrafter, NativeMedusaTreeDrafter, NativeParallelDrafter
 from minispec.native.model import NativeGPT
 from minispec.verifiers.registry import CHAINS, TREES, verifier_for
 
@@ -70,11 +70,11 @@ def native_medusa(parts: Parts, k: int) -> NativeMedusaDrafter:
     return NativeMedusaDrafter(NativeMedusa(parts.heads("medusa"), target), target, parts.warp)
 
 
-def native_medusa_tree(parts: Parts, k: int) -> MedusaTreeDrafter:
+def native_medusa_tree(parts: Parts, k: int) -> NativeMedusaTreeDrafter:
     """Returns a drafter of the usually best tree for heads; ValueError if the target is another."""
     target = native_target(parts)
     heads = NativeMedusa(parts.heads("medusa"), target)
-    return MedusaTreeDrafter(heads, target, doubtful_tree(NODES, k), warp=parts.warp)
+    return NativeMedusaTreeDrafter(heads, target, doubtful_tree(NODES, k), warp=parts.warp)
 
 
 def native_feature(parts: Parts, k: int) -> NativeFeatureDrafter:
@@ -87,9 +87,11 @@ def native_parallel(parts: Parts, k: int) -> NativeParallelDrafter:
     return NativeParallelDrafter(parts.heads("parallel"), parts.gpt, native_target(parts), parts.warp)
 
 
-def native_tree(parts: Parts, k: int) -> TreeDrafter:
-    """Returns a drafter of the tree that is usually best, k deep."""
-    return TreeDrafter(parts.draft, common_tree(NODES, k), warp=parts.warp)
+def native_tree(parts: Parts, k: int) -> NativeTreeDrafter:
+    """Returns a drafter of the tree that is usually best, k deep; ValueError if the draft model is another."""
+    if not isinstance(parts.draft, NativeGPT):
+        raise ValueError(SHARES)
+    return NativeTreeDrafter(parts.draft, common_tree(NODES, k), parts.warp)
 
 
 TORCH = Backend(

@@ -60,6 +60,11 @@ class NativeCache(KVCache):
         """The address of its first number: a copy of a cache has its own."""
         return self._memory.data_ptr()
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """For how many layers and rows there is memory."""
+        return self._by_row.shape[0], self._by_row.shape[1]
+
     def extend(self, new: int) -> None:
         """Counts n more tokens in every row; those past the context's end are not stored."""
         self._lengths = [min(n + new, self.capacity) for n in self._lengths]
@@ -71,8 +76,10 @@ class NativeCache(KVCache):
             ValueError: if they do not ascend, or lie beyond what the row holds.
         """
         self.check_slots(indices)
+        indices = [list(map(index, slots)) for slots in indices]
         model = self.owner()
-        assert model is not None
+        if model is None or self.capacity != model.max_length:
+            raise ValueError("the cache is for a model that is gone, or another")
         for row, slots in enumerate(indices):
             unmoved = sum(position == slot for position, slot in enumerate(slots))
             moved = (INT * (len(slots) - unmoved))(*slots[unmoved:])

@@ -1,9 +1,9 @@
 """Native versions of random numbers, warp and rules: the same decisions, each one call into the library.
 
-After the native forward, the starting times of PyTorch's operations would be most of a round. `core/warp.py`
-and `core/verify.py` are the ones to read; the loops are in `native/cpp/decisions.h`. Where the random number
-generator is no `Lender`, the core's rules decide. Tests hold the two to each other, draw by draw, and
-`evidence/proof/replay.py` branch by branch.
+After the native forward, the starting times of PyTorch's operations would be most of a round. `core/warp.py`,
+`core/verify.py` and `verifiers/` are the ones to read; the loops are in `native/cpp/decisions.h`. Where the
+random number generator is neither a `Lender` nor keyed noise, the original rules decide. Tests hold the two
+to each other, draw by draw, and `evidence/proof/replay.py` branch by branch.
 
 A rule makes many decisions in one call. So the library gets the numbers that they may need beforehand, uses
 them in the core's order, and returns how many it has used.
@@ -11,24 +11,31 @@ them in the core's order, and returns how many it has used.
 
 import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from ctypes import byref
+from dataclasses import dataclass
 from operator import index
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Place, RoundRng, SeededRng
-from minispec.core.verify import Verifier, accept_rejection
-from minispec.core.warp import DAMAGED, Warp
-from minispec.native.checks import check, check_budgets, check_temperature, checked, space_for
-from minispec.native.structs import WarpRecord, SourceRecord, DecisionRecord, Rule
+from minispec.core.rng import Place, RoundPlan, RoundRng, SeededRng
+from minispec.core.verify import Verifier, verify_greedy, verify_rejection
+from minispec.core.warp import Warp
+from minispec.native.checks import LARGEST, check, check_budgets, check_temperature, checked, space_for
 from minispec.native.library import native_functions
+from minispec.native.structs import DecisionRecord, Rule, SourceRecord, WarpRecord
+from minispec.verifiers.block import verify_block
+from minispec.verifiers.coupled import KeyedRng, verify_compare, verify_coupled
+from minispec.verifiers.tree import verify_tree, verify_tree_greedy
 
 T = TypeVar("T")
+Array = ctypes.Array[ctypes.c_int64]
 NUMBERS_AHEAD = 256  # so many numbers are drawn at once
 MOST_NUMBERS = 2**26  # so many are lent at most
+TREE_RULES = (Rule.TREE_GREEDY, Rule.TREE)
 
 
 class Lender(ABC):
@@ -106,17 +113,47 @@ def native_categorical(
         live = checked("live", live, (batch,), torch.bool)
 
     def native(numbers: Tensor) -> tuple[int, Tensor]:
+        library = native_functions(dists.dtype)
         token = space_for(batch, dtype=torch.long)
-        n = native_functions(dists.dtype)
-        source = SourceRecord(numbers=numbers.data_ptr(), count=len(numbers))
-        check(n.choose(n.type, dists.data_ptr(), batch, vocab, None if live is None else live.data_ptr(), ctypes.byref(source), token.data_ptr()), vocab)
-        return source.used, token
+        lent = numbers_record(numbers)
+        mask = None if live is None else live.data_ptr()
+        status = library.choose(
+            library.type, dists.data_ptr(), batch, vocab, mask, byref(lent), token.data_ptr()
+        )
+        check(status, vocab)
+        return lent.used, token
 
     return source.decide(batch, native, core)
 
 
+def numbers_record(numbers: Tensor) -> SourceRecord:
+    """Returns what the library decides by: numbers [count] in [0, 1), which must live as long."""
+    return SourceRecord(numbers.data_ptr(), len(numbers))
+
+
+class NoiseRecord(SourceRecord):
+    """What the library decides by: the noise of a `KeyedRng`, in a round."""
+
+    def __init__(self, source: KeyedRng, plan: RoundPlan) -> None:
+        """Takes the seed, and where the round begins."""
+        self._held = array_of(plan.prompt_ids), array_of(plan.starts)
+        super().__init__(None, 0, 0, source.seed % 2**63, *map(ctypes.addressof, self._held))
+
+
+def array_of(numbers: Sequence[int]) -> Array:
+    """Returns whole numbers as the library reads them."""
+    return (ctypes.c_int64 * len(numbers))(*numbers)
+
+
+def warp_record(warp: Warp) -> WarpRecord:
+    """Returns a warp as the library reads it; TypeError or ValueError if something is no setting of one."""
+    check_temperature(warp.temperature)
+    top_k = 0 if warp.top_k is None else min(index(warp.top_k), LARGEST)
+    return WarpRecord(warp.temperature, top_k, 1 if warp.top_p is None else warp.top_p)
+
+
 class NativeWarp(Warp):
-    """A `Warp` that is quick at every temperature; top-k and top-p it leaves to its parent."""
+    """A `Warp` that is one call; where top-k or top-p cut, it does not sort the whole vocabulary."""
 
     def __post_init__(self) -> None:
         check_temperature(self.temperature)
@@ -128,89 +165,126 @@ class NativeWarp(Warp):
         Raises ValueError if a row has NaN or plus infinity, or nothing but minus infinity.
         """
         given = checked("logits", logits, None)
-        if self.top_k is not None or self.top_p is not None or given.dtype is not logits.dtype:
+        if given.dtype is not logits.dtype:
             return super().__call__(logits)
+        library = native_functions(given.dtype)
         probs = space_for(*given.shape, dtype=given.dtype)
         vocab = given.shape[-1]
         rows = given.numel() // vocab
-        n = native_functions(given.dtype)
-        w = warp_record(self)
-        check(n.distributions(n.type, ctypes.byref(w), given.data_ptr(), rows, vocab, probs.data_ptr()), vocab)
+        warp = byref(warp_record(self))
+        check(
+            library.distributions(library.type, warp, given.data_ptr(), rows, vocab, probs.data_ptr()), vocab
+        )
         return probs
 
 
-def warp_record(warp: Warp) -> WarpRecord:
-    return WarpRecord(warp.temperature, warp.top_k or 0, 1.0 if warp.top_p is None else warp.top_p)
+@dataclass(frozen=True)
+class NativeVerifier(Verifier):
+    """A verifier that the library has: its decisions are one call, and a whole round may be one.
 
-
-def native_accept_greedy(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
-    """Decides as `accept_greedy` does (Leviathan et al. 2023, section 2.2); target_probs are [B, K+1, V].
-
-    Raises:
-        TypeError: if something is of a wrong type.
-        ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
+    Attributes:
+        rule: the library's name of it.
     """
-    p, tokens, lengths = checked_inputs(draft, target_probs)
-    accepted = torch.empty_like(lengths)  # [B] int64, as they are
-    token = torch.empty_like(lengths)
-    n = native_functions(p.dtype)
-    source = SourceRecord()
-    d = DecisionRecord(rows=len(p), k=draft.k, vocab=p.shape[-1], p=p.data_ptr(), tokens=tokens.data_ptr(), lengths=lengths.data_ptr(), accepted=accepted.data_ptr(), token=token.data_ptr())
-    check(n.decide(n.type, Rule.GREEDY, ctypes.byref(d), ctypes.byref(source)), p.shape[-1], draft.k)
-    return Verdict(accepted, token)
+
+    rule: Rule = Rule.GREEDY
 
 
-def native_accept_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
-    """Decides as `accept_rejection` does (Leviathan et al. 2023, algorithm 1), with the same draws.
+class Inputs(NamedTuple):
+    """What a rule reads, as the library does: see `Draft` and `Decide`.
 
-    target_probs are [B, K+1, V]; `rng` decides each test, and draws the correction or the bonus. Where its
-    source is no `Lender`, the core's function does so.
-
-    Raises:
-        TypeError: if something is of a wrong type.
-        ValueError: if the draft has a token or a length that cannot be, or a distribution is none.
+    Attributes:
+        p: the target's distributions [B, K+1, V].
+        q: the draft's [B, K, V]; None for a rule that needs none.
+        tokens: [B, K].
+        lengths: [B].
+        budgets: [B], in how many positions each row decides.
+        parents: [B, K] of a tree, or None.
     """
-    p, tokens, lengths = checked_inputs(draft, target_probs)
-    if not isinstance(rng.source, Lender):
-        return accept_rejection(draft, target_probs, rng)
-    rows, k = tokens.shape
-    vocab = p.shape[-1]
-    q = checked("the draft's probs", draft.probs, (rows, k, vocab))
-    if p.dtype is not q.dtype:
-        p = p.double()
-        q = q.double()
-    budgets = (ctypes.c_int64 * rows)(*check_budgets(rng.plan.budgets, rows))
-    def native(numbers: Tensor) -> tuple[int, Verdict]:
-        accepted = torch.empty_like(lengths)  # [B] int64, as they are
-        token = torch.empty_like(lengths)
-        n = native_functions(p.dtype)
-        source = SourceRecord(numbers=numbers.data_ptr(), count=len(numbers))
-        d = DecisionRecord(rows=rows, k=k, vocab=vocab, p=p.data_ptr(), q=q.data_ptr(), tokens=tokens.data_ptr(), lengths=lengths.data_ptr(), budgets=ctypes.addressof(budgets), accepted=accepted.data_ptr(), token=token.data_ptr())
-        check(n.decide(n.type, Rule.REJECTION, ctypes.byref(d), ctypes.byref(source)), vocab, k)
-        return source.used, Verdict(accepted, token)
 
-    return rng.source.decide(rows * (k + 1), native, lambda: accept_rejection(draft, target_probs, rng))
+    p: Tensor
+    q: Tensor | None
+    tokens: Tensor
+    lengths: Tensor
+    budgets: Array
+    parents: Tensor | None
+
+    def decide(self, rule: Rule, source: SourceRecord) -> Verdict:
+        """Has the library decide by a rule; what it uses of a source is counted there."""
+        rows, k = self.tokens.shape
+        vocab = self.p.shape[-1]
+        accepted = space_for(rows, dtype=torch.long)
+        token = space_for(rows, dtype=torch.long)
+        path = space_for(rows, k, dtype=torch.bool) if rule in TREE_RULES else None
+        library = native_functions(self.p.dtype)
+        record = DecisionRecord(rows, k, vocab, *map(address, (*self, accepted, token, path)))
+        check(library.decide(library.type, rule, byref(record), byref(source)), vocab, k)
+        return Verdict(accepted, token, path)
 
 
-def checked_inputs(draft: Draft, target_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns target_probs [B, K+1, V], tokens [B, K] and lengths [B] as the library reads them."""
+def inputs_of(rule: Rule, draft: Draft, target_probs: Tensor, budgets: Sequence[int]) -> Inputs:
+    """Returns what a rule reads of a draft and target_probs [B, K+1, V]; raises what `checked` does."""
     if not isinstance(draft, Draft):
         raise TypeError(f"a verifier needs a Draft, not {type(draft).__name__}")
     tokens = checked("the draft's tokens", draft.tokens, (None, None), torch.int64)
     rows, k = tokens.shape
     lengths = checked("the draft's lengths", draft.lengths, (rows,), torch.int64)
-    return checked("target_probs", target_probs, (rows, k + 1, None)), tokens, lengths
+    p = checked("target_probs", target_probs, (rows, k + 1, None))
+    q = parents = None
+    if rule in TREE_RULES and draft.parents is not None:
+        parents = checked("the draft's parents", draft.parents, (rows, k), torch.int64)
+    if rule in (Rule.REJECTION, Rule.BLOCK, Rule.TREE):
+        q = checked("the draft's probs", draft.probs, (rows, k, p.shape[-1]))
+    if q is not None and p.dtype is not q.dtype:
+        p = p.double()
+        q = q.double()
+    return Inputs(p, q, tokens, lengths, array_of(check_budgets(budgets, rows)), parents)
 
 
-from dataclasses import dataclass
+def native_verifier(original: Verifier, rule: Rule) -> NativeVerifier:
+    """Returns a verifier that decides as another does, with the same draws, by a rule of the library.
+
+    Where the source is neither a `Lender` nor noise that the rule can decide by, the original decides. It
+    raises TypeError if something is of a wrong type, and ValueError if the draft has a token, a length or a
+    parent that cannot be, or a distribution is none.
+    """
+
+    def decide(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
+        source = rng.source
+        inputs = inputs_of(rule, draft, target_probs, rng.plan.budgets)
+        if original.greedy:
+            return inputs.decide(rule, SourceRecord())
+        if isinstance(source, KeyedRng) and rule is Rule.COUPLED:
+            return inputs.decide(rule, NoiseRecord(source, rng.plan))
+        if not isinstance(source, Lender):
+            return original.decide(draft, target_probs, rng)
+
+        def native(numbers: Tensor) -> tuple[int, Verdict]:
+            lent = numbers_record(numbers)
+            verdict = inputs.decide(rule, lent)
+            return lent.used, verdict
+
+        most = inputs.lengths.numel() * (draft.k + 1)
+        return source.decide(most, native, lambda: original.decide(draft, target_probs, rng))
+
+    return NativeVerifier(**{**vars(original), "decide": decide}, rule=rule)
 
 
-@dataclass(frozen=True)
-class NativeVerifier(Verifier):
-    rule: Rule = Rule.GREEDY
+def address(numbers: Tensor | Array | None) -> int | None:
+    """Returns where numbers lie; None for none."""
+    if numbers is None:
+        return None
+    return numbers.data_ptr() if isinstance(numbers, Tensor) else ctypes.addressof(numbers)
 
 
-native_greedy = NativeVerifier("greedy", native_accept_greedy, greedy=True, rule=Rule.GREEDY)
-native_rejection = NativeVerifier("rejection", native_accept_rejection, rule=Rule.REJECTION)
-NATIVE_CHAINS = {"greedy": native_greedy, "rejection": native_rejection}
-NATIVE_TREES = {}
+native_greedy = native_verifier(verify_greedy, Rule.GREEDY)
+native_rejection = native_verifier(verify_rejection, Rule.REJECTION)
+native_block = native_verifier(verify_block, Rule.BLOCK)
+native_coupled = native_verifier(verify_coupled, Rule.COUPLED)
+native_compare = native_verifier(verify_compare, Rule.COUPLED)
+native_tree_greedy = native_verifier(verify_tree_greedy, Rule.TREE_GREEDY)
+native_tree = native_verifier(verify_tree, Rule.TREE)
+CHAINS = (native_greedy, native_rejection, native_block, native_coupled, native_compare)
+NATIVE_CHAINS: dict[str, Verifier] = {verifier.name: verifier for verifier in CHAINS}
+NATIVE_TREES: dict[str, Verifier] = {
+    verifier.name: verifier for verifier in (native_tree_greedy, native_tree)
+}

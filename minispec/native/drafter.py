@@ -8,7 +8,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
-from time import perf_counter
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -16,15 +16,20 @@ from torch import Tensor
 from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel
-from minispec.core.records import Draft
+from minispec.core.records import PARENTS_ORDER, Draft, are_parents
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
+from minispec.drafters.chain import depths_of
+from minispec.drafters.tree import TreeDrafter
 from minispec.native.cache import NativeCache
-from minispec.native.checks import check, check_budgets, check_ids, checked, space_for
+from minispec.native.checks import check, check_budgets, check_ids, check_memory, checked, space_for
 from minispec.native.decisions import Lender, warp_record
 from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.pack import Packed
 from minispec.native.structs import ADDRESS, INT, DrafterRecord, DraftRecord, Kind, SourceRecord
+
+
+FIRST = "a drafter needs start(prompts, hidden) first"
 
 
 class DrawnDraft(Draft):
@@ -34,13 +39,37 @@ class DrawnDraft(Draft):
         """Checks nothing again: that would be a share of a round that can be measured."""
 
 
+class Shape:
+    """The shape of a tree, and how much of it rows may draw, as the library reads them.
+
+    Attributes:
+        parents: [K] integers, as in a `Draft`.
+        space: [B] integers.
+        read: which tokens a draft model reads, in their order: 0 the pending one, i + 1 token i.
+        depth: of its last tokens.
+    """
+
+    def __init__(self, parents: Sequence[int], space: Sequence[int]) -> None:
+        """Makes the integers that the library reads."""
+        if not are_parents(torch.tensor([list(parents)], dtype=torch.long)):
+            raise ValueError(PARENTS_ORDER)
+        self.parents = (INT * len(parents))(*parents)
+        self.space = (INT * len(space))(*space)
+        self.read = sorted(set(parents))
+        self.depth = max(depths_of(parents))
+
+    def of(self, rows: int) -> Tensor:
+        """Returns the parents as in a `Draft`: [B, K]."""
+        return torch.tensor([list(self.parents)]).expand(rows, -1)
+
+
 class Chain:
-    """A way to draft K tokens, one after the other, in one call into the library.
+    """A way to draft K tokens, a chain or a tree, in one call into the library.
 
     Attributes:
         model: whose embedding and head it uses: the draft model, or the target.
         record: what the library is told of it.
-        seconds: so far in calls of `draw`.
+        seconds: that its forwards have taken.
     """
 
     def __init__(
@@ -88,6 +117,7 @@ class Chain:
         numbers: Tensor,
         budgets: Sequence[int] | None = None,
         states: Tensor | None = None,
+        tree: Shape | None = None,
     ) -> tuple[Tensor, Tensor, int]:
         """Draws K tokens a row after the pending ones.
 
@@ -103,6 +133,7 @@ class Chain:
             numbers: [n] float64 in [0, 1), enough for all draws: B · K, or none at temperature 0.
             budgets: [B], how many draws each row may make; None: K.
             states: what else is read or written, see `ms_draft`.
+            tree: of the K tokens; None: a chain.
 
         Returns:
             The ids [B, K], the distributions that they were drawn from [B, K, V], and how many numbers were
@@ -118,9 +149,19 @@ class Chain:
         rows = len(pending)
         if index(k) < 1:
             raise ValueError(f"K must be at least 1, not {k}")
-        held = None if cache is None else self._reads.usable(cache, rows, self._layers)
-        if held is not None:
-            held.check_space(1)
+        kind = self.record.kind
+        held = None
+        if kind == Kind.MEDUSA and (k if tree is None else tree.depth) > len(self._matrices) // 2:
+            raise ValueError(f"{len(self._matrices) // 2} heads draft no more tokens one after the other")
+        if kind != Kind.MEDUSA:
+            held = self._reads.usable(cache, rows, self._layers)
+            held.check_space(k if tree is None else len(tree.read))
+        if tree is not None and (len(tree.parents), len(tree.space)) != (k, rows):
+            raise ValueError(f"the tree must have {k} tokens in {rows} rows")
+        if tree is not None and kind not in (Kind.MODEL, Kind.MEDUSA):
+            raise ValueError("only a draft model and heads draft trees")
+        states = self._checked_states(states, rows, k)
+        check_memory(rows * k * self.model.vocab_size * self.model.dtype.itemsize, "this draft")
         numbers = checked("the tensor of numbers", numbers, (None,), torch.float64)
         if not warp.is_greedy and len(numbers) < rows * k:
             raise ValueError(f"{rows * k} numbers are needed, not {len(numbers)}")
@@ -138,17 +179,30 @@ class Chain:
             budgets=ctypes.addressof(limits),
             warp=ctypes.addressof(record),
             states=None if states is None else states.data_ptr(),
+            parents=None if tree is None else ctypes.addressof(tree.parents),
+            space=None if tree is None else ctypes.addressof(tree.space),
             tokens=ids.data_ptr(),
             q=probs.data_ptr(),
         )
         source = SourceRecord(numbers=numbers.data_ptr(), count=len(numbers))
-        started = perf_counter()
         status = self.model.native.draw(ctypes.byref(draft), ctypes.byref(source))
-        self.seconds += perf_counter() - started
         check(status, self.model.vocab_size, k)
+        self.seconds += draft.seconds
         if held is not None:
-            held.extend(k + 1 if self.record.kind == Kind.EXIT else k)
+            held.extend(k + (kind == Kind.EXIT) if tree is None else len(tree.read))
         return ids, probs, int(source.used)
+
+    def _checked_states(self, states: Tensor | None, rows: int, k: int) -> Tensor | None:
+        """Returns states as the library reads them, or writes those of an exit; else TypeError or ValueError."""
+        width = self.model.hidden_size
+        kind = Kind(self.record.kind)
+        shape = {Kind.EXIT: (rows, k + 1, width), Kind.FEATURE: (rows, width), Kind.MEDUSA: (rows, width)}.get(kind)
+        if shape is None:
+            return None
+        read = checked("states", cast(Tensor, states), shape, self.model.dtype)
+        if kind == Kind.EXIT and read is not states:
+            raise ValueError("states that are written must lie without gaps")
+        return read
 
     def on(self, cache: NativeCache | None) -> int:
         """Returns the address of the record, with a cache in it and the present number of threads."""
@@ -166,12 +220,15 @@ class Chain:
         core: Callable[[], Draft],
         states: Tensor | None = None,
         known: Sequence[bool] | None = None,
+        tree: Shape | None = None,
     ) -> Draft:
         """Drafts k tokens a row after the pending ones [B] in one call, or as `core` does.
 
-        known: [B], which rows draft at all; None: every one.
+        known: [B], which rows draft at all; None: every one. tree: of the tokens; None: a chain.
         """
         rows = len(pending)
+        if cache is None and self.record.kind != Kind.MEDUSA:
+            raise ValueError(FIRST)
         if not isinstance(warp, Warp) or index(k) < 1:
             raise ValueError(f"a drafter needs a K of at least 1 and a Warp: {k}, {warp}")
         budgets = check_budgets(rng.plan.budgets, rows)
@@ -184,7 +241,9 @@ class Chain:
         def native(numbers: Tensor) -> tuple[int, Draft]:
             if cache is not None and cache.row_lengths != before:  # a generator that enumerates drafts more than once
                 cache.truncate(before)
-            tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states)
+            tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states, tree)
+            if tree is not None:
+                return used, DrawnDraft(tokens, probs, parents=tree.of(rows))
             if min(budgets) >= k:
                 return used, DrawnDraft(tokens, probs)
             return used, DrawnDraft(tokens, probs, torch.tensor([min(budget, k) for budget in budgets]))
@@ -216,8 +275,31 @@ class NativeDrafter(ModelDrafter):
         core = partial(super().propose, pending, k, warp, rng)
         if self.chain is None:
             return core()
-        return self.chain.propose(self.cache, pending, k, self.warp or warp, rng, core)
+        return self.chain.propose(self._cache, pending, k, self.warp or warp, rng, core)
 
     def draws_for(self, target: LanguageModel) -> bool:
         """Whether the library draws whole drafts that a target of the same type can verify."""
         return self.chain is not None and isinstance(target, NativeGPT) and target.dtype == self.chain.model.dtype
+
+
+class NativeTreeDrafter(TreeDrafter):
+    """A `TreeDrafter` that lets a `NativeGPT` draw, for candidates that are drawn without replacement."""
+
+    def __init__(self, model: NativeGPT, parents: Sequence[int], warp: Warp | None = None) -> None:
+        """Makes a drafter (see `TreeDrafter`)."""
+        super().__init__(model, parents, warp=warp)
+        self.chain = Chain(model)
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
+        """Proposes the tree, at most k deep, to follow the pending tokens [B] (see `Chain.propose`)."""
+        core = partial(super().propose, pending, k, warp, rng)
+        if self._cache is None or not isinstance(k, int):
+            raise ValueError(f"{FIRST}, and an integer K: {k}")
+        space = [self.max_length - 1 - n for n in self._cache.row_lengths]
+        size = self.size(k, max(space))
+        if size < 1:
+            raise ValueError(f"a tree needs space, and a K of at least 1: {k}")
+        shape = Shape(self.parents[:size], space)
+        draft = self.chain.propose(self.cache, pending, size, self.warp or warp, rng, core, tree=shape)
+        self._read = shape.read
+        return draft

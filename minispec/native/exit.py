@@ -7,21 +7,23 @@ streams stay, and verification is one call through the other layers.
 
 from copy import deepcopy
 from functools import partial
+from operator import index
 from typing import cast
 
 import torch
 from torch import Tensor
 
-from minispec.core.model import GPT
+from minispec.core.cache import KVCache
+from minispec.core.model import GPT, Tree
 from minispec.core.records import Draft
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitCache
 from minispec.native.cache import NativeCache
-from minispec.native.checks import space_for
-from minispec.native.drafter import Chain
+from minispec.native.checks import check_ids, space_for
+from minispec.native.drafter import Chain, DrawnDraft
 from minispec.native.model import NativeGPT, NativeLayers
-from minispec.native.pack import pack_layers, pack_matrix
+from minispec.native.pack import check_type, pack_layers, pack_matrix
 from minispec.native.structs import Kind
 
 
@@ -31,8 +33,7 @@ class NativeExitGPT(EarlyExitGPT):
     def __init__(self, model: NativeGPT, exit: Exit) -> None:
         """Joins a native model and an exit of the type of its weights; ValueError if they do not fit."""
         super().__init__(cast(GPT, model), deepcopy(exit).to(model.dtype))
-        if exit.proj.weight.dtype != model.weights_dtype or exit.proj.weight.device != model.device:
-            raise ValueError(f"the exit must be of {model.weights_dtype} on a CPU, as the target is")
+        check_type(exit, model.weights_dtype)
         self.native = model
         norm = pack_layers(model.native, model.config, 1, (), exit.norm)
         self.chain = Chain(
@@ -51,11 +52,16 @@ class NativeExitGPT(EarlyExitGPT):
         if not cache.shared or cache.streams:
             return core()  # it says what is wrong
         cache.first.truncate(cache.row_lengths)
+        cache.first.check_space(index(k))
         streams = space_for(cache.rows, max(k, 0) + 1, self.hidden_size, dtype=self.native.dtype)
         draft = self.chain.propose(cache.first, pending, k, warp, rng, core, streams)
-        if not cache.streams:
+        if isinstance(draft, DrawnDraft):  # and whatever the core has drawn as well, for one that enumerates
             cache.streams = [streams]
         return draft
+
+    def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
+        """Reads tokens [B, n] as `EarlyExitGPT` does; TypeError or ValueError if they are no ids."""
+        return super().hidden(check_ids(tokens, 2), cache, tree)
 
     def first_layers(self, tokens: Tensor, cache: ExitCache) -> Tensor:
         """Takes tokens [B, n] through the first layers: the stream [B, n, D]."""

@@ -4,7 +4,9 @@
 C++ here, and a whole draft is one call.
 """
 
+from dataclasses import replace
 from functools import partial
+from operator import index
 from time import perf_counter
 
 import torch
@@ -18,25 +20,30 @@ from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import check_width
 from minispec.drafters.eagle import FeatureDrafter, FeatureGPT, FeatureLayer
-from minispec.drafters.medusa import Medusa, MedusaDrafter
+from minispec.drafters.medusa import Medusa, MedusaDrafter, MedusaTreeDrafter
 from minispec.drafters.parallel import ParallelDrafter, ParallelGPT, ParallelLayers
-from minispec.native.checks import check, space_for
-from minispec.native.drafter import Chain
+from minispec.native.checks import check, check_ids, checked, space_for
+from minispec.native.drafter import Chain, Shape
 from minispec.native.model import NativeGPT, NativeLayers, threads_for
-from minispec.native.pack import Packed, pack_layers, pack_matrix
-from minispec.native.structs import Kind
+from minispec.native.pack import PackedMatrix, check_type, pack_layers, pack_matrix
+from minispec.native.structs import Kind, Status
 
 
 def native_layers(native: NativeGPT, parts: FeatureLayer | ParallelLayers) -> NativeLayers:
     """Returns the layers of a drafter, packed for a target."""
+    check_type(parts, native.weights_dtype)
     threads = min(threads_for(sum(p.numel() for p in parts.parameters())), native.threads)
     packed = pack_layers(native.native, native.config, threads, parts.layers, parts.norm)
     return NativeLayers(native.native, packed, native.config, len(parts.layers), native.weights_dtype, threads)
 
 
-def multiplied(native: NativeGPT, matrix: Packed, states: Tensor, columns: int) -> Tensor:
-    """Multiplies states [..., depth] with a matrix: [..., columns]."""
-    rows = states.contiguous().view(-1, states.shape[-1])
+def multiplied(native: NativeGPT, matrix: PackedMatrix, states: Tensor) -> Tensor:
+    """Multiplies states [..., depth] with a matrix: [..., columns]; TypeError or ValueError if they do not fit."""
+    depth, columns = matrix.sizes
+    states = checked("states", states, None, native.dtype)
+    if states.shape[-1:] != (depth,):
+        raise ValueError(f"states must be of {depth} numbers, not {list(states.shape)}")
+    rows = states.view(-1, depth)
     made = space_for(len(rows), columns, dtype=native.dtype)
     functions = native.native
     inputs = native.threads_now, rows.data_ptr(), len(rows), made.data_ptr()
@@ -45,6 +52,15 @@ def multiplied(native: NativeGPT, matrix: Packed, states: Tensor, columns: int) 
     native.seconds += perf_counter() - started
     check(status, native.vocab_size)
     return made.view(*states.shape[:-1], columns)
+
+
+def embeddings(target: GPT, tokens: Tensor, dims: int, dtype: torch.dtype) -> Tensor:
+    """Returns a target's embeddings of ids [B] or [B, n]: [..., D]; TypeError or ValueError if they are none."""
+    ids = check_ids(tokens, dims)
+    least, most = ids.aminmax()
+    if least < 0 or most >= target.vocab_size:
+        check(Status.BAD_TOKEN, target.vocab_size)
+    return target.embed_tokens(ids).to(dtype)
 
 
 class NativeFeatureGPT(FeatureGPT):
@@ -66,8 +82,9 @@ class NativeFeatureGPT(FeatureGPT):
 
     def after(self, tokens: Tensor, features: Tensor, cache: KVCache) -> Tensor:
         """Reads tokens [B, n], each with the feature before it; returns those after them: [B, n, D]."""
-        embedded = self.target.embed_tokens(tokens).to(self.dtype)
-        joined = multiplied(self.native, self.fuse, torch.cat([embedded, features], -1), features.shape[-1])
+        embedded = embeddings(self.target, tokens, 2, self.dtype)
+        features = checked("features", features, tuple(embedded.shape), self.dtype)
+        joined = multiplied(self.native, self.fuse, torch.cat([embedded, features], -1))
         return self.layers.read(tokens, cache, (0, self.layers.packed_layers), states=joined)
 
 
@@ -78,6 +95,7 @@ class NativeFeatureDrafter(FeatureDrafter):
         """Makes a drafter (see `FeatureDrafter`) for a target, in torch and native."""
         super().__init__(layer, target, warp)
         self.model: NativeFeatureGPT = NativeFeatureGPT(layer, target, native)
+        self._cache = self.model.new_cache(1)
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""
@@ -105,7 +123,7 @@ class NativeParallelGPT(ParallelGPT):
 
     def with_masks(self, tokens: Tensor, cache: KVCache | None, masks: int) -> Tensor:
         """Reads tokens [B, n], and so many masks after them; returns [B, n + masks, D], extends the cache."""
-        embedded = self.target.embed_tokens(tokens).to(self.mask.dtype)
+        embedded = embeddings(self.target, tokens, 2, self.mask.dtype)
         states = torch.cat([embedded, self.mask.expand(len(tokens), masks, -1)], dim=1)
         ids = torch.zeros(states.shape[:2], dtype=torch.long)
         held = self.new_cache(len(tokens)) if cache is None else cache
@@ -113,7 +131,8 @@ class NativeParallelGPT(ParallelGPT):
 
     def after(self, states: Tensor, tokens: Tensor) -> Tensor:
         """Returns the logits at positions with these states [B, D] after these tokens [B]: [B, V]."""
-        before = self.target.embed_tokens(tokens)
+        before = embeddings(self.target, tokens, 1, self.target.dtype)
+        states = checked("states", states, tuple(before.shape), self.mask.dtype)
         corrected = states + self.parts.correct(torch.zeros_like(before), before).to(states.dtype)
         return self.head(corrected[:, None])[:, 0]
 
@@ -130,9 +149,9 @@ class NativeParallelDrafter(ParallelDrafter):
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""
-        held = self.cache.row_lengths
+        held = () if self._cache is None else self._cache.row_lengths
         core = partial(super().propose, pending, k, warp, rng)
-        draft = self.model.chain.propose(self.cache, pending, k, self.warp or warp, rng, core)
+        draft = self.model.chain.propose(self._cache, pending, k, self.warp or warp, rng, core)
         self.cache.truncate([min(n + 1, self.max_length) for n in held])  # the pending token stays, the masks go
         return draft
 
@@ -148,6 +167,7 @@ class NativeMedusa:
     def __init__(self, heads: Medusa, native: NativeGPT) -> None:
         """Packs heads for a target; ValueError if they were made for another width."""
         check_width(native.hidden_size, heads.width)
+        check_type(heads, native.weights_dtype)
         self.width = heads.width
         self.vocab_size = heads.vocab_size
         self.native = native
@@ -167,8 +187,8 @@ class NativeMedusa:
         """Maps hidden states to the logits of all heads: [B, D] -> [B, heads, V]."""
         logits = []
         for proj, head in self._heads:
-            state = hidden + F.silu(multiplied(self.native, proj, hidden, self.width))
-            logits.append(multiplied(self.native, head, state, self.vocab_size))
+            state = hidden + F.silu(multiplied(self.native, proj, hidden))
+            logits.append(multiplied(self.native, head, state))
         return torch.stack(logits, dim=1)
 
 
@@ -182,7 +202,30 @@ class NativeMedusaDrafter(MedusaDrafter):
         core = partial(super().propose, pending, k, warp, rng)
         known = self._known.tolist()
         if not any(known):
+            check_ids(pending, 1)
             return core()
         width = min(k, len(self.heads))
         state = self._state.contiguous()
         return self.heads.chain.propose(None, pending, width, self.warp or warp, rng, core, state, known)
+
+
+class NativeMedusaTreeDrafter(MedusaTreeDrafter):
+    """A `MedusaTreeDrafter` whose whole drafts are drawn in C++, candidates without replacement."""
+
+    heads: NativeMedusa
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
+        """Proposes the tree, k deep or as deep as there are heads, to follow the pending tokens [B]."""
+        core = partial(super().propose, pending, k, warp, rng)
+        known = self._known.tolist()
+        if not any(known):
+            check_ids(pending, 1)
+            return core()
+        size = self.size(index(k))
+        if size < 1:
+            raise ValueError(f"a tree needs a K of at least 1: {k}")
+        space = [size * is_known for is_known in known]
+        shape = Shape(self.parents[:size], space)
+        state = self._state.contiguous()
+        draft = self.heads.chain.propose(None, pending, size, self.warp or warp, rng, core, state, tree=shape)
+        return replace(draft, lengths=torch.tensor(space))

@@ -23,7 +23,7 @@ from types import SimpleNamespace
 import torch
 
 from minispec.io.checkpoint import cache_folder
-from minispec.native.structs import ENUM, FUNCTIONS, RESULTS, TYPES
+from minispec.native.structs import FUNCTIONS, TYPES
 
 SOURCE = Path(__file__).with_name("cpp") / "native.cpp"
 COMPILE_SECONDS = 900  # seconds for the compiler; the first time, ziglang builds a standard library too
@@ -68,10 +68,10 @@ def functions_of(path: Path, dtype: torch.dtype) -> SimpleNamespace:
     """Returns the functions of a library, and the number of a type for them; all that use it share them."""
     library = ctypes.CDLL(str(path))
     native = SimpleNamespace(type=TYPES[dtype])
-    for name, arguments in FUNCTIONS.items():
+    for name, (result, arguments) in FUNCTIONS.items():
         function = library[name]
+        function.restype = result
         function.argtypes = arguments
-        function.restype = RESULTS.get(name, ENUM)
         setattr(native, name.removeprefix("ms_"), function)
     return native
 

@@ -9,7 +9,7 @@ that the library does not know goes through the core's loop.
 import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import compress
 from time import perf_counter
 from typing import Any, NamedTuple, cast
@@ -36,7 +36,7 @@ from minispec.native.checks import CPU, check, space_for
 from minispec.native.decisions import NativeRng, NativeVerifier, NativeWarp, warp_record
 from minispec.native.drafter import Chain, DrawnDraft, NativeDrafter
 from minispec.native.exit import NativeExitGPT
-from minispec.native.model import NativeGPT, NativeLayers, checked_tree
+from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.structs import INT, BlockRecord, DecisionRecord, DraftRecord, RoundRecord, Rule, SourceRecord
 from minispec.verifiers.coupled import KeyedRng
 
@@ -200,8 +200,8 @@ class Play:
 
     @property
     def seconds(self) -> list[float]:
-        """The seconds so far: of drafting, in its forwards, of verification, in its forward."""
-        return list(self._round.seconds)
+        """The seconds so far: of drafting, of verification, in forwards of the draft, in those of the target."""
+        return [*self._round.seconds[:2], self._draft.seconds, self._round.seconds[2]]
 
     def play(
         self, pending: list[int], plan: RoundPlan, cache: NativeCache | ExitCache, k: int, given: Draft | None
@@ -265,12 +265,14 @@ class Play:
             block.positions = block.mask = decision.parents = decision.path = None
             return None
         parents = given.parents.contiguous()
-        tree = checked_tree(Tree.after(torch.tensor(starts), parents), len(starts), given.k + 1)
-        block.positions, block.mask = (part.data_ptr() for part in tree)
+        shape = shape_of(tuple(map(tuple, parents.tolist())))
+        positions = torch.tensor(starts)[:, None] + shape.positions
+        block.positions = positions.data_ptr()
+        block.mask = shape.mask.data_ptr()
         block.window = given.k + 1
         decision.parents = parents.data_ptr()
         decision.path = path.data_ptr()
-        return parents, tree
+        return parents, positions
 
     def _tell_target(self, cache: NativeCache | ExitCache, k: int, pending: list[int], ids: Tensor) -> Any:
         """Tells what the target reads into its cache; returns what the library has addresses of."""
@@ -409,7 +411,7 @@ class Run:
     def _phases(self, drafting: float, whole: float) -> dict[str, float]:
         """Returns the seconds of a round by phase: in Python it took so many to draft, and in all."""
         seconds = self._play.seconds
-        draft, _, verify, _ = (now - then for now, then in zip(seconds, self._seconds, strict=True))
+        draft, verify, _, _ = (now - then for now, then in zip(seconds, self._seconds, strict=True))
         self._seconds = seconds
         draft += drafting
         phases = {"draft": draft, "verify": verify, "rollback": 0.0, "other": whole - draft - verify}
@@ -431,9 +433,15 @@ class Run:
 
     def add_to(self, forwards: Forwards) -> None:
         """Adds the seconds in forwards so far."""
-        forwards.draft += self._play.seconds[1] + self._clocked + self._forwards.draft
+        forwards.draft += self._play.seconds[2] + self._clocked + self._forwards.draft
         forwards.target += self._play.seconds[3]
         forwards.prefill += self._forwards.prefill
+
+
+@lru_cache(maxsize=64)  # trees of one shape come round after round
+def shape_of(parents: tuple[tuple[int, ...], ...]) -> Tree:
+    """Returns trees with these parents [B, K], after texts of no tokens."""
+    return Tree.after(torch.zeros(len(parents), dtype=torch.long), torch.tensor(parents))
 
 
 def is_known(target: LanguageModel, warp: Warp, rng: Rng, rule: Rule) -> bool:

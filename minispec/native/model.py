@@ -42,8 +42,9 @@ class NativeLayers:
         dtype: the type that they compute in, that of their states and caches: float32 or float64.
         device: the CPU.
         threads: how many share a forward, if torch may use as many.
+        embeds: whether they have an embedding before them.
         numbers_per_layer: how many numbers a cache holds for each layer and row.
-        seconds: so far in calls of `read` and `head`; rounds that the library plays are not among them.
+        seconds: that its forwards have taken, those within drafts and rounds left out.
     """
 
     device = torch.device("cpu")
@@ -62,6 +63,7 @@ class NativeLayers:
         self.packed = packed
         self.config = config
         self.packed_layers = layers
+        self.embeds = False
         self.weights_dtype = dtype
         self.dtype = COMPUTES_IN[dtype]
         self.hidden_size = config.width
@@ -118,9 +120,13 @@ class NativeLayers:
         """
         ids = check_ids(tokens, 2)
         rows, new = ids.shape
+        if not 0 <= index(layers[0]) <= index(layers[1]) <= self.packed_layers:
+            raise ValueError(f"there are no layers from {layers[0]} to {layers[1]} of {self.packed_layers}")
         cache = self.usable(cache, rows, layers)
         check_memory(rows * new * self._bytes_per_token, "this forward")
         cache.check_space(new)
+        if states is None and not self.embeds:
+            raise ValueError("layers that draft for a target have no embedding: give states")
         if states is not None:
             states = checked("states", states, (rows, new, self.hidden_size), self.dtype)
         made = space_for(rows, new, self.hidden_size, dtype=self.dtype)
@@ -142,7 +148,7 @@ class NativeLayers:
 
     def gather(self, cache: NativeCache, row: int, first: int, slots: Any) -> None:
         """Moves slots of a row of a cache, an array of integers, to `first` and the places after it."""
-        sizes = cache.address, cache.layers, cache.rows, row, first
+        sizes = cache.address, *cache.shape, row, first
         self.native.gather(self.native.type, self.packed.address, *sizes, slots, len(slots))
 
     def usable(self, cache: KVCache, rows: int, layers: tuple[int, int]) -> NativeCache:
@@ -203,6 +209,7 @@ class NativeGPT(NativeLayers):
             packed = pack_model(native, model, threads)
         super().__init__(native, packed, model.config, model.config.layers, model.dtype, threads)
         self.vocab_size = model.vocab_size
+        self.embeds = True
         with memory_errors(), torch.device("cpu"):
             self.check(model)
 

@@ -40,6 +40,19 @@ class Packed:
         weakref.finalize(self, free, native.type, self.address).atexit = False
 
 
+class PackedMatrix(Packed):
+    """A matrix that the library has packed.
+
+    Attributes:
+        sizes: how many numbers it reads, and how many it makes of them.
+    """
+
+    def __init__(self, native: SimpleNamespace, weight: Tensor, threads: int) -> None:
+        """Has the library pack weights [in, out] without gaps."""
+        super().__init__(native, "matrix", *weight.shape, threads, weight.data_ptr())
+        self.sizes = tuple(weight.shape)
+
+
 @torch.no_grad()
 def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> Packed:
     """Packs a model of one of the types in `COMPUTES_IN`, its matrices cut for so many threads.
@@ -64,7 +77,11 @@ def pack_layers(
     norm: RMSNorm,
     ends: tuple[Tensor, Tensor] | None = None,
 ) -> Packed:
-    """Packs layers and the norm after them; ends: embedding and head [V, D], if they have their own."""
+    """Packs layers and the norm after them; ends: embedding and head [V, D], if they have their own.
+
+    ValueError if they are not of the sizes that the config says.
+    """
+    check_parts(config, [*blocks, norm])
     dtype = COMPUTES_IN[norm.weight.dtype]
     half = config.head_dim // 2
     tables = [table[:, :half].to(dtype) for table in rotary_tables(config)]
@@ -75,17 +92,36 @@ def pack_layers(
     addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
     c = config
     sizes = (c.vocab_size, len(blocks), c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * c.norm_eps, threads, addresses)
+    return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * norm.eps, threads, addresses)
+
+
+def check_type(module: nn.Module, dtype: torch.dtype) -> None:
+    """Raises ValueError if what was trained on a target is not of the type of its weights, or not on the CPU."""
+    for weight in module.parameters():
+        if weight.dtype != dtype or weight.device.type != "cpu":
+            raise ValueError(f"what drafts for a native target must be of {dtype} on a CPU, as the target is")
 
 
 @torch.no_grad()
-def pack_matrix(native: SimpleNamespace, linear: nn.Linear, threads: int) -> Packed:
+def pack_matrix(native: SimpleNamespace, linear: nn.Linear, threads: int) -> PackedMatrix:
     """Packs a matrix, cut for so many threads."""
     weight = linear.weight.t().contiguous()  # [in, out]
-    return Packed(native, "matrix", *weight.shape, threads, weight.data_ptr())
+    return PackedMatrix(native, weight, threads)
 
 
-def sizes_of(model: GPT) -> dict[str, torch.Size]:
+def check_parts(config: GPTConfig, parts: Sequence[nn.Module]) -> None:
+    """Raises ValueError if blocks, and the norm after them, are not what `pack_layers` can pack."""
+    with torch.device("meta"):
+        block = sizes_of(Block(config))
+        norm = sizes_of(RMSNorm(config.width, config.norm_eps))
+    for part in parts:
+        if sizes_of(part) != (norm if part is parts[-1] else block):
+            raise ValueError("the weights do not have the sizes that the target's config says")
+    if len({module.eps for part in parts for module in part.modules() if isinstance(module, RMSNorm)}) > 1:
+        raise ValueError("the norms of layers that are packed together have one epsilon")
+
+
+def sizes_of(model: nn.Module) -> dict[str, torch.Size]:
     """Returns the size of each weight by its name."""
     return {name: weight.shape for name, weight in model.state_dict().items()}
 

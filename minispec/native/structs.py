@@ -1,15 +1,18 @@
-"""The records and functions of `cpp/minispec.h`, which says what they are."""
+"""The records and functions of `cpp/minispec.h`, read from it: that header is the one to read."""
 
 import ctypes
+import re
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import torch
 
+HEADER = Path(__file__).with_name("cpp") / "minispec.h"
 INT = ctypes.c_int64
-REAL = ctypes.c_double
 ADDRESS = ctypes.c_void_p
 ENUM = ctypes.c_int
+C_TYPES = {"int64_t": INT, "double": ctypes.c_double, "void": None}  # the others are enums, or addresses
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}  # `ms_type`
 COMPUTES_IN = {torch.float32: torch.float32, torch.float64: torch.float64, torch.bfloat16: torch.float32}
 
@@ -38,7 +41,7 @@ class Rule(IntEnum):
 
 
 class Kind(IntEnum):
-    """What drafts a chain: `ms_kind`."""
+    """What drafts: `ms_kind`."""
 
     MODEL = 0
     EXIT = 1
@@ -47,81 +50,67 @@ class Kind(IntEnum):
     MEDUSA = 4
 
 
-def fields(names: str, *kinds: Any) -> list[tuple[str, Any]]:
-    """Returns the fields of a record: names, and the type of each."""
-    return list(zip(names.split(), kinds, strict=True))
+def c_type(declared: str) -> Any:
+    """Returns the type of what is declared in C."""
+    return ADDRESS if "*" in declared else C_TYPES.get(declared.split()[0], ENUM)
+
+
+def fields_of(body: str) -> list[tuple[str, Any]]:
+    """Returns the fields of a record: a line such as `int64_t rows, n;` or `double seconds[3];` has some."""
+    fields = []
+    for kind, names in re.findall(r"([\w *]*[ *])(\w[\w, ]*(?:\[\d+\])?);", body):
+        name, _, count = names.rstrip("]").partition("[")
+        fields += [(field, c_type(kind) * int(count) if count else c_type(kind)) for field in name.split(", ")]
+    return fields
+
+
+TEXT = re.sub(r"//.*", "", HEADER.read_text(encoding="utf-8"))
+RECORDS = {
+    name: fields_of(body) for body, name in re.findall(r"typedef struct {(.*?)} (\w+);", TEXT, re.DOTALL)
+}
+FUNCTIONS = {  # the result of each, and its arguments
+    name: (c_type(result), [c_type(argument) for argument in arguments.split(",")])
+    for result, name, arguments in re.findall(r"^(\w+) (ms_\w+)\((.*?)\);", TEXT, re.DOTALL | re.MULTILINE)
+}
 
 
 class BlockRecord(ctypes.Structure):
-    """What a forward reads: `ms_block`."""
+    """What a forward reads."""
 
-    _fields_ = fields(
-        "rows n tokens states starts cache begin end positions mask window",
-        *(INT, INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, INT, INT, ADDRESS, ADDRESS, INT),
-    )
+    _fields_ = RECORDS["ms_block"]
 
 
 class WarpRecord(ctypes.Structure):
-    """From logits to distributions: `ms_warp`."""
+    """From logits to distributions."""
 
-    _fields_ = fields("temperature top_k top_p", REAL, INT, REAL)
+    _fields_ = RECORDS["ms_warp"]
 
 
 class SourceRecord(ctypes.Structure):
-    """What makes random decisions: `ms_source`."""
+    """What makes random decisions."""
 
-    _fields_ = fields("numbers count used seed prompt_ids positions", ADDRESS, INT, INT, INT, ADDRESS, ADDRESS)
+    _fields_ = RECORDS["ms_source"]
 
 
 class DecisionRecord(ctypes.Structure):
-    """A draft, the target's distributions, and a verdict: `ms_decision`."""
+    """A draft, what the target makes of it, and a verdict."""
 
-    _fields_ = fields(
-        "rows k vocab p q tokens lengths budgets parents accepted token path", *[INT] * 3, *[ADDRESS] * 9
-    )
+    _fields_ = RECORDS["ms_decision"]
 
 
 class DrafterRecord(ctypes.Structure):
-    """What drafts a chain: `ms_drafter`."""
+    """What drafts."""
 
-    _fields_ = fields(
-        "kind type model layers matrices mask first_layers threads cache",
-        *(ENUM, ENUM, ADDRESS, ADDRESS, ADDRESS, ADDRESS, INT, INT, ADDRESS),
-    )
+    _fields_ = RECORDS["ms_drafter"]
 
 
 class DraftRecord(ctypes.Structure):
-    """A draft to be drawn: `ms_draft`."""
+    """A draft to be drawn."""
 
-    _fields_ = fields(
-        "drafter rows k pending starts budgets warp states tokens q", ADDRESS, INT, INT, *[ADDRESS] * 7
-    )
+    _fields_ = RECORDS["ms_draft"]
 
 
 class RoundRecord(ctypes.Structure):
-    """A round of the loop: `ms_round`."""
+    """A round of the loop."""
 
-    _fields_ = fields(
-        "type target threads warp draft pending block rule decision source hidden catches_up seconds",
-        *(ENUM, ADDRESS, INT, *[ADDRESS] * 4, ENUM, ADDRESS, ADDRESS, ADDRESS, INT, REAL * 4),
-    )
-
-
-# The arguments of each function; all return an `ms_status`, but for those of `RESULTS`.
-FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "ms_model_new": (ENUM, ADDRESS, REAL, INT, ADDRESS, ADDRESS),
-    "ms_model_free": (ENUM, ADDRESS),
-    "ms_cache_numbers": (ENUM, ADDRESS),
-    "ms_matrix_new": (ENUM, INT, INT, INT, ADDRESS, ADDRESS),
-    "ms_matrix_free": (ENUM, ADDRESS),
-    "ms_read": (ENUM, ADDRESS, INT, ADDRESS, INT, ADDRESS),
-    "ms_head": (ENUM, ADDRESS, INT, ADDRESS, INT, ADDRESS),
-    "ms_multiply": (ENUM, ADDRESS, INT, ADDRESS, INT, ADDRESS),
-    "ms_gather": (ENUM, ADDRESS, ADDRESS, INT, INT, INT, INT, ADDRESS, INT),
-    "ms_distributions": (ENUM, ADDRESS, ADDRESS, INT, INT, ADDRESS),
-    "ms_choose": (ENUM, ADDRESS, INT, INT, ADDRESS, ADDRESS, ADDRESS),
-    "ms_decide": (ENUM, ENUM, ADDRESS, ADDRESS),
-    "ms_draw": (ADDRESS, ADDRESS),
-    "ms_play": (ADDRESS,),
-}
-RESULTS = {"ms_model_free": None, "ms_matrix_free": None, "ms_gather": None, "ms_cache_numbers": INT}
+    _fields_ = RECORDS["ms_round"]

@@ -59,6 +59,9 @@ class KeyedRng:
 
     It decides no yes or no. A verifier that rejects at random and draws again at the same position would meet
     the noise that its draft was drawn with; that is why `bernoulli` refuses.
+
+    Attributes:
+        seed: what fixes the noise.
     """
 
     def __init__(self, seed: int) -> None:

@@ -1,7 +1,7 @@
 """Misuse of the native backend, at random: so many calls as the first argument of this program says.
 
 Each case takes a call that is right, changes nothing, one argument or two, and makes it. Either it raises
-ValueError or TypeError with one line, or its answer is the torch backend's. The cases run in one process, so
+ValueError, TypeError or MemoryError with one line, or its answer is the torch backend's. The cases run in one process, so
 that what a call writes where it should not has time to do harm; `test_misuse.py` starts it.
 """
 
@@ -20,13 +20,25 @@ from drafts import random_draft
 
 from minispec import SeededRng, Warp
 from minispec.core.cache import KVCache
+from minispec.core.model import Tree
 from minispec.core.rng import DraftingRng, RoundPlan, RoundRng
-from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
+from minispec.drafters.chain import depths_of
+from minispec.drafters.eagle import FeatureGPT, FeatureLayer
+from minispec.drafters.entry import Parts
+from minispec.drafters.exit import Exit
+from minispec.drafters.medusa import Medusa
+from minispec.drafters.parallel import ParallelGPT, ParallelLayers
+from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.proof.models import with_normals
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.decisions import NativeRng, NativeWarp
-from minispec.native.drafter import DrawnDraft
-from minispec.native.exit import NativeExitGPT
+from minispec.native.drafter import Chain, DrawnDraft
+from minispec.native.heads import (
+    NativeFeatureDrafter,
+    NativeMedusa,
+    NativeParallelDrafter,
+    multiplied,
+)
 from minispec.native.model import NativeGPT
 
 CPU = torch.device("cpu")
@@ -68,7 +80,23 @@ class World:
         small = tiny.config(**SIZES, layers=1, width=8, heads=2, kv_heads=1)
         others = (small, 1, REAL), (tiny.config(**SIZES), 2, REAL), (tiny.config(**SIZES), 0, torch.float32)
         self.others = [NativeGPT(tiny.gpt(*other)) for other in others]
-        self.exit = with_normals(Exit(self.plain.config.width, 1), 3)
+        width = self.plain.config.width
+        self.trained = {
+            "exit": with_normals(Exit(width, 1), 3),
+            "eagle": with_normals(FeatureLayer(self.plain.config), 4),
+            "parallel": with_normals(ParallelLayers(self.plain.config), 5),
+            "medusa": with_normals(Medusa(width, 11, 4), 6),
+        }
+        self.feature = NativeFeatureDrafter(self.trained["eagle"], self.plain, self.native).model
+        self.parallel = NativeParallelDrafter(self.trained["parallel"], self.plain, self.native).model
+        self.heads = NativeMedusa(self.trained["medusa"], self.native)
+
+    def drafter(self, backend, name):
+        """Returns the target and a new drafter, on a backend."""
+        model = self.native if backend is NATIVE else self.plain
+        parts = Parts(model, model, self.plain, self.trained.get)
+        made = backend.makers.get(name, DRAFTERS[name].make)(parts, 4)
+        return (made.target if name == "exit" else model), made
 
 
 def seeded(dice):
@@ -93,6 +121,9 @@ def odd(world, dice, given):
 
 def odd_tensor(dice, given):
     """Returns a tensor with one odd number in it, and then perhaps of another type, shape or place."""
+    if given.dtype is torch.bool and dice.random() < 0.6:
+        flipped = given ^ (torch.rand(given.shape, generator=seeded(dice)) < 0.3)
+        return dice.choice((flipped, *[make(given) for make in ODD_TENSORS[2:11]]))
     if dice.random() < 0.1 or given.dtype is torch.bool:
         return given.to(dice.choice(TYPES))
     changed = given.clone()
@@ -256,39 +287,215 @@ def rule(world, dice):
     return arguments, partial(decide, NATIVE), plainly
 
 
+def real(lengths, width):
+    """Which of so many tokens that follow rows of these lengths lie within the context: [B, width]."""
+    return torch.arange(width) < 24 - torch.tensor(lengths)[:, None]
+
+
+def tree(world, dice):
+    """Hidden states of a tree after what a cache holds."""
+    rows = dice.choice((1, 2, 3))
+    mine, theirs = caches(world, dice, rows)
+    before = mine.row_lengths
+    parents = [0]
+    for i in range(1, dice.choice((1, 3, 6))):
+        parents.append(dice.randrange(parents[-1], i + 1))
+    right = Tree.after(torch.tensor(before), torch.tensor([parents]).expand(rows, -1))
+
+    def read(model, cache, tokens, positions, mask):
+        states = model.hidden(tokens, cache, Tree(positions, mask))
+        seen = mask.shape[2] <= min(before) + tokens.shape[1]  # a wider one speaks of what is not there
+        return states[real(before, tokens.shape[1])] if seen else None
+
+    def plainly(cache, **others):
+        assert cache is mine, "a strange cache was read"
+        return read(world.plain, theirs, **others)
+
+    arguments = {"cache": mine, "tokens": ids(dice, rows, len(parents) + 1), **right._asdict()}
+    return arguments, partial(read, world.native), plainly
+
+
+def gather(world, dice):
+    """What follows slots that are kept."""
+    rows = dice.choice((1, 2, 3))
+    mine, theirs = caches(world, dice, rows)
+    slots = [[i for i in range(n) if dice.random() < 0.7] for n in mine.row_lengths]
+    text = ids(dice, rows, 2)
+
+    def keep(model, cache, first):
+        if cache == "cache":
+            raise TypeError("it is a text")
+        cache.gather([first, *slots[1:]])
+        return cache.lengths, model.hidden(text, cache)[real(cache.row_lengths, 4)[:, 2:]]
+
+    def plainly(cache, first):
+        assert cache is mine, "a strange cache was gathered"
+        return keep(world.plain, theirs, first)
+
+    return {"cache": mine, "first": slots[0]}, partial(keep, world.native), plainly
+
+
+def layers(world, dice):
+    """A range of layers, of tokens or of states."""
+    rows = dice.choice((1, 2))
+    first = dice.choice((0, 1))
+    new = dice.choice((1, 4))
+    normed = dice.random() < 0.5
+    mine = world.native.cache_of(1, rows)
+
+    def plainly(cache, tokens, states, begin, end):
+        assert cache is mine, "a strange cache was read"
+        held = world.plain.cache_of(1, rows)
+        stream = world.plain.embed_tokens(tokens) if states is None else states.detach()
+        stream = world.plain.layers[begin:end](stream, world.plain.view(tokens.shape[1], held))
+        return world.plain.norm(stream) if normed else stream
+
+    def natively(cache, tokens, states, begin, end):
+        return world.native.read(tokens, cache, (begin, end), states=states, normed=normed)
+
+    given = torch.randn(rows, new, 16, generator=seeded(dice), dtype=REAL)
+    arguments = {
+        "cache": mine,
+        "tokens": ids(dice, rows, new),
+        "states": given if first else dice.choice((None, given)),
+        "begin": first,
+        "end": first + 1,
+    }
+    return arguments, natively, plainly
+
+
+def matrices(world, dice):
+    """What heads, a feature drafter and a parallel drafter make of states."""
+    what = dice.choice(("heads", "fuse", "feature", "parallel", "masks"))
+    rows = dice.choice((1, 3))
+    states = torch.randn(rows, 32 if what == "fuse" else 16, generator=seeded(dice), dtype=REAL)
+    tokens = ids(dice, rows) if what == "parallel" else ids(dice, rows, 1)
+    model = FeatureGPT(world.trained["eagle"], world.plain)
+    parallel = ParallelGPT(world.trained["parallel"], world.plain)
+    sides = {
+        "heads": (world.heads, world.trained["medusa"]),
+        "fuse": (partial(multiplied, world.native, world.feature.fuse), world.trained["eagle"].fuse),
+        "feature": tuple(partial(after, side) for side in (world.feature, model)),
+        "parallel": (world.parallel.after, parallel.after),
+        "masks": tuple(partial(masked, side) for side in (world.parallel, parallel)),
+    }[what]
+    names = {
+        "heads": {"hidden": states},
+        "fuse": {"states": states},
+        "feature": {"tokens": tokens, "features": states[:, None]},
+        "parallel": {"states": states, "tokens": tokens},
+        "masks": {"tokens": tokens},
+    }[what]
+    ours, theirs = sides
+    return names, lambda **x: ours(*x.values()), lambda **x: theirs(*[y.detach() for y in x.values()])
+
+
+def after(model, tokens, features):
+    """The features after tokens, in a cache of their own."""
+    return model.after(tokens, features, model.new_cache(len(tokens)))
+
+
+def masked(model, tokens):
+    """The states of tokens and three masks after them."""
+    return model.with_masks(tokens, model.new_cache(len(tokens)), 3)
+
+
+class Given(SeededRng):
+    """Draws by numbers that are given."""
+
+    def __init__(self, numbers):
+        super().__init__(0)
+        self.left = numbers.tolist()
+
+    def _numbers(self, count):
+        taken, self.left = self.left[:count], self.left[count:]
+        return torch.tensor(taken, dtype=REAL)
+
+
+def chain(world, dice):
+    """A draft by numbers that are given, from states that are given."""
+    kind = dice.choice(("model", "eagle", "medusa", "parallel"))
+    rows = dice.choice((1, 2))
+    k = dice.choice((1, 3))
+    ours = {"model": Chain(world.native), "medusa": world.heads.chain}
+    ours |= {"eagle": world.feature.chain, "parallel": world.parallel.chain}
+    cache = {"model": world.native, "medusa": world.native, "eagle": world.feature, "parallel": world.parallel}
+    mine = cache[kind].new_cache(rows)
+    reads = kind in ("eagle", "medusa")
+
+    def natively(cache, pending, k, temperature, numbers, budgets, states):
+        arguments = k, NativeWarp(temperature), numbers, budgets, states
+        tokens, probs, _ = ours[kind].draw(pending, cache, *arguments)
+        decided = torch.arange(k) < torch.tensor(budgets)[:, None]
+        return tokens[decided], probs[decided]
+
+    def plainly(cache, pending, k, temperature, numbers, budgets, states):
+        assert cache is mine or kind == "medusa", "a strange cache was read"
+        _, made = world.drafter(TORCH, kind)
+        made.start([[1]] * rows, torch.zeros(rows, 0, 16, dtype=REAL))
+        if kind == "eagle":
+            made._feature = states.detach()
+        if kind == "medusa":
+            made._state = states.detach()
+            made._known = torch.ones(rows, dtype=torch.bool)
+        plan = RoundPlan(tuple(range(rows)), (1,) * rows, budgets, CPU)
+        draft = made.propose(pending, k, Warp(temperature), DraftingRng(Given(numbers.detach()), plan))
+        decided = torch.arange(k) < torch.tensor(budgets)[:, None]
+        return draft.tokens[decided], draft.probs[decided]
+
+    arguments = {
+        "cache": None if kind == "medusa" else mine,
+        "pending": ids(dice, rows),
+        "k": k,
+        "temperature": dice.choice((0.0, 1.0)),
+        "numbers": torch.rand(rows * k, generator=seeded(dice), dtype=REAL),
+        "budgets": [dice.randrange(k + 1) for _ in range(rows)],
+        "states": torch.randn(rows, 16, generator=seeded(dice), dtype=REAL) if reads else None,
+    }
+    return arguments, natively, plainly
+
+
 def drafter(world, dice):
-    """A draft of K tokens a row, by a draft model or by an exit; for an exit its verification, too."""
+    """A draft of K tokens a row, by each drafter; and its verification."""
+    name = dice.choice(("model", "exit", "exit", "eagle", "parallel", "medusa", "tree", "medusa-tree"))
+    trees = DRAFTERS[name].proposes_trees
     rows = dice.choice((1, 2))
     k = dice.choice((1, 4))
     seed = dice.randrange(100)
     held = ids(dice, rows, 20)
-    lengths = [dice.choice((1, 5, 18)) for _ in range(rows)]
+    lengths = [dice.choice((2, 5, 18)) for _ in range(rows)]
     prompts = [row[:n] for row, n in zip(held.tolist(), lengths, strict=True)]
-    exits = dice.random() < 0.6
     begins = dice.random() < 0.93
     whole = dice.random() < 0.5
     top = dice.choice((None, None, 3))
     wrong = dice.random() < 0.15
 
-    def run(backend, model, early, pending, k, temperature, budgets):
-        target = early(model, world.exit) if exits else model
-        made = ExitDrafter(target) if exits else backend.drafter(model)
+    def run(backend, pending, k, temperature, budgets):
+        target, made = world.drafter(backend, name)
         cache = target.new_cache(rows)
-        target.hidden(held, cache)
+        hidden = target.hidden(held, cache)
         cache.truncate([n - 1 for n in lengths])
         if begins:
-            tiny.begin(made, prompts)
+            made.start(prompts, hidden[:, : max(lengths) - 1])
         plan = RoundPlan(tuple(range(rows)), tuple(lengths), budgets, CPU)
         if whole:
             plan = RoundPlan.unlimited(rows, CPU)
         rng = DraftingRng(backend.rng(seed), plan)
         draft = made.propose(pending, k, backend.warp(temperature, top_k=top), rng)
+        limits = torch.tensor([k] * rows if whole else [*budgets])[:, None]
+        if draft.parents is not None:
+            depths = torch.tensor([depths_of(parents)[1:] for parents in draft.parents.tolist()])
+            space = 24 - torch.tensor(lengths)[:, None]
+            decided = (depths <= limits) & (torch.arange(draft.k) < space)
+            return draft.tokens[decided], draft.probs[decided], draft.parents
         block = torch.cat([pending[:, None], draft.tokens], dim=1)
         logits = target.head(target.hidden(odd_tensor(dice, block) if wrong else block, cache))
-        decided = torch.arange(k) < torch.tensor([k] * rows if whole else budgets)[:, None]
-        real = torch.nn.functional.pad(decided, (1, 0), value=True)  # after what decided nothing, nothing
-        real &= torch.arange(k + 1) < 25 - torch.tensor(lengths)[:, None]
-        return None if wrong else (draft.tokens[decided], draft.probs[decided], logits[real], cache.lengths)
+        decided = torch.arange(draft.k) < limits
+        real_ones = torch.nn.functional.pad(decided, (1, 0), value=True)  # after what decided nothing, nothing
+        real_ones &= real([n - 1 for n in lengths], draft.k + 1)
+        return (
+            None if wrong else (draft.tokens[decided], draft.probs[decided], logits[real_ones], cache.lengths)
+        )
 
     arguments = {
         "pending": torch.tensor([prompt[-1] for prompt in prompts]),
@@ -296,12 +503,39 @@ def drafter(world, dice):
         "temperature": dice.choice((0.0, 1.0)),
         "budgets": [dice.randrange(k + 1) for _ in range(rows)],
     }
-    sides = (NATIVE, world.native, NativeExitGPT), (TORCH, world.plain, EarlyExitGPT)
-    return arguments, *(partial(run, *side) for side in sides)
+    return arguments, *(partial(run, backend) for backend in (NATIVE, TORCH))
+
+
+def loop(world, dice):
+    """All texts of a run."""
+    name = dice.choice(("model", "exit", "eagle", "parallel", "medusa", "tree", "medusa-tree", "ngram"))
+    trees = DRAFTERS[name].proposes_trees
+    rule = dice.choice(("rejection",) if trees else ("rejection", "block", "coupled"))
+    seed = dice.randrange(100)
+
+    def run(backend, temperature, top_k, **settings):
+        target, made = world.drafter(backend, name)
+        prompts = settings.pop("prompts")
+        warp = backend.warp(temperature, top_k=top_k)
+        given = {"verifier": backend.verifier(rule, trees), "warp": warp, "rng": backend.rng(seed)}
+        rounds = list(backend.observe(target, made, prompts, **given, **settings))
+        return tuple(torch.tensor([token for row in r.emitted for token in row]).long() for r in rounds)
+
+    arguments = {
+        "prompts": [row.tolist() for row in ids(dice, 3, dice.choice((1, 5, 20)))][: dice.choice((1, 3))],
+        "k": dice.choice((1, 3)),
+        "max_new_tokens": dice.choice((1, 9)),
+        "temperature": dice.choice((0.0, 1.0)),
+        "top_k": dice.choice((None, 3)),
+        "eos": dice.choice((None, [4])),
+        "batch_size": dice.choice((None, 2)),
+    }
+    return arguments, *(partial(run, backend) for backend in (NATIVE, TORCH))
 
 
 COMMON = (forward, drafter, rule)
-AREAS = (*COMMON, *COMMON, *COMMON, head, new_cache, categorical, lend, warp)
+NEW = (tree, gather, layers, matrices, chain, loop)
+AREAS = (*COMMON, *COMMON, *COMMON, *NEW, head, new_cache, categorical, lend, warp)
 
 
 def outcome(world, number):
@@ -314,7 +548,7 @@ def outcome(world, number):
         arguments[name] = odd(world, dice, arguments[name])
     try:
         found = ours(**arguments)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, MemoryError) as error:
         message = str(error)
         assert message and "\n" not in message and len(message) < 1000, f"{area.__name__}: {message!r}"
         return "refused"

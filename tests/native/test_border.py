@@ -7,14 +7,11 @@ from functools import partial
 import pytest
 import tiny
 import torch
-from native_models import assert_same, block, decided, needs_compiler, small_pair
+from native_models import assert_same, block, decided, drawn, needs_compiler, small_pair
 
-from minispec.core.model import Tree
-from minispec.drafters.tree import TreeDrafter, common_tree
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.decisions import NativeRng
 from minispec.native.model import NativeGPT
-from minispec.verifiers.tree import verify_tree
 
 pytestmark = needs_compiler
 
@@ -25,36 +22,25 @@ def test_a_cache_belongs_to_its_model_also_when_that_is_gone():
     text = torch.tensor([[1, 2]])
     caches = {}
     other = NativeGPT(plain)
-    while other._handle not in caches:
+    while other.packed.address not in caches:
         assert len(caches) < 300, "no model was made where another was"
         cache = other.new_cache(1)
         other(text, cache)
-        caches[other._handle] = cache
+        caches[other.packed.address] = cache
         del other
         other = NativeGPT(plain)  # with the same weights, even
-    cache = caches[other._handle]
+    cache = caches[other.packed.address]
     for held in (cache, copy.deepcopy(cache)):
         for call in (
             lambda held=held: other(text, held),
-            lambda held=held: other.draw(text[:, 0], held, 1, 0.0, torch.rand(0).double()),
+            lambda held=held: drawn(other, text[:, 0], held, 1, 0.0, torch.rand(0).double()),
             lambda held=held: other.new_cache(1).place(0, held, 0),
             lambda held=held: held.place(0, other.new_cache(1), 0),
+            lambda held=held: held.gather([[1]]),
         ):
-            with pytest.raises(ValueError, match="another model's|same native model only"):
+            with pytest.raises(ValueError, match="another model's|same native model only|model that is gone"):
                 call()
     assert cache.row_lengths == (2,)
-
-
-def test_a_tree_is_refused_in_a_line():
-    """By the model itself, and by a run whose drafter proposes trees."""
-    target, draft = small_pair()
-    tree = Tree.after(torch.tensor([0]), torch.tensor([[0, 0]]))
-    with pytest.raises(ValueError, match="NativeGPT reads no trees"):
-        NativeGPT(target).hidden(torch.tensor([[1, 2, 0]]), tree=tree)
-    for models in ((NativeGPT(target), draft), (target, NativeGPT(draft))):
-        drafter = TreeDrafter(models[1], common_tree(4, 2))
-        with pytest.raises(ValueError, match="torch backend"):
-            list(tiny.decode(models[0], drafter, [[1, 2]], verifier=verify_tree))
 
 
 @pytest.mark.parametrize("context", [1, 2, 3])
@@ -90,7 +76,7 @@ def test_every_drafted_token_has_a_probability():
     for dtype in (torch.float32, torch.float64):
         ours = NativeGPT(tiny.gpt(tiny.config(vocab_size=37), seed=1, dtype=dtype))
         for temperature in (0.0, 1e-3, 0.02, 0.2, 1.0):
-            ids, probs, _ = ours.draw(tokens, ours.new_cache(74), 3, temperature, numbers)
+            ids, probs, _ = drawn(ours, tokens, ours.new_cache(74), 3, temperature, numbers)
             assert bool((probs.gather(2, ids[..., None]) > 0).all())
             zeros += int((probs == 0).sum())
             rng = NativeRng(0)
@@ -164,7 +150,7 @@ def test_another_default_device_changes_nothing():
     def results():
         ours = NativeGPT(plain)
         dists = NATIVE.warp(1.0)(ours(text))[0]
-        ids, probs, _ = ours.draw(text[:, 1], ours.new_cache(1), 2, 1.0, numbers)
+        ids, probs, _ = drawn(ours, text[:, 1], ours.new_cache(1), 2, 1.0, numbers)
         return [dists, ids, probs, NATIVE.rng(1).categorical(dists)]
 
     here = results()

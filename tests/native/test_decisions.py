@@ -1,5 +1,7 @@
 """The native warp, random numbers and rules decide what the core's decide, with the same numbers."""
 
+import ctypes
+import random
 from dataclasses import replace
 from itertools import product
 
@@ -11,16 +13,32 @@ from hypothesis import strategies as st
 from native_models import needs_compiler
 from tiny import place, round_plan
 
-from minispec import SeededRng, Warp, verify_greedy, verify_rejection
+from minispec import KeyedRng, SeededRng, Warp
 from minispec.core.records import Draft
 from minispec.core.rng import RoundRng
-from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
+from minispec.native.decisions import (
+    NATIVE_CHAINS,
+    NATIVE_TREES,
+    NativeRng,
+    NativeWarp,
+    NoiseRecord,
+    inputs_of,
+    native_block,
+    native_rejection,
+    numbers_record,
+)
 from minispec.native.drafter import DrawnDraft
+from minispec.native.library import native_functions
+from minispec.native.structs import Rule, SourceRecord
+from minispec.verifiers.registry import CHAINS, TREES
 
 pytestmark = needs_compiler
 CPU = torch.device("cpu")
 CLOSE = {torch.float64: 1e-14, torch.float32: 1e-6, torch.bfloat16: 0}
-WARPS = [Warp(0.0), Warp(1.0), Warp(0.7), Warp(1.0, top_k=3), Warp(2.0, top_p=0.8)]
+WARPS = [Warp(0.0), Warp(1.0), Warp(0.7), Warp(1.0, top_k=3), Warp(2.0, top_p=0.8), Warp(0.7, 9, 0.6)]
+# Each verifier of the core that the library has, and the library's.
+PAIRS = [(CHAINS[name], ours) for name, ours in NATIVE_CHAINS.items()]
+PAIRS += [(TREES[name], ours) for name, ours in NATIVE_TREES.items()]
 
 
 @pytest.mark.parametrize("warp", WARPS, ids=str)
@@ -36,6 +54,34 @@ def test_the_native_warp_gives_the_same_distribution(warp, dtype, vocab):
         wanted = warp(logits)
         assert found.dtype == wanted.dtype and torch.equal(found == 0, wanted == 0)
         torch.testing.assert_close(found, wanted, rtol=0, atol=CLOSE[dtype])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    vocab=st.sampled_from([1, 2, 3, 17, 400, 5000]),
+    seed=st.integers(0, 10**6),
+    tied=st.booleans(),
+    temperature=st.sampled_from([0.3, 1.0, 2.0]),
+    top_k=st.sampled_from([None, 1, 2, 40, 4999, 10**30]),
+    top_p=st.sampled_from([None, 1e-12, 0.25, 0.5, 0.9, 0.99, 1.0]),
+)
+def test_top_k_and_top_p_keep_the_same_ids(vocab, seed, tied, temperature, top_k, top_p):
+    """Also where many ids are equally probable: then the lowest ones stay; and where some are impossible."""
+    logits = 2 * torch.randn(2, vocab, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    if tied:
+        logits = logits.round()
+        logits[0, 1::3] = float("-inf")
+    wanted = Warp(temperature, top_k, top_p)(logits)
+    found = NativeWarp(temperature, top_k, top_p)(logits)
+    assert torch.equal(found > 0, wanted > 0)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=0)
+
+
+def test_a_set_that_reaches_top_p_but_for_rounding_has_reached_it():
+    """Of ten equal probabilities eight are 0.8 when they are counted, and not when they are added up."""
+    for dtype, top_p in product((torch.float32, torch.float64), (0.1, 0.3, 0.6, 0.7, 0.8, 0.9)):
+        kept = NativeWarp(1.0, None, top_p)(torch.zeros(1, 10, dtype=dtype))
+        assert (kept > 0).nonzero()[:, 1].tolist() == list(range(round(10 * top_p)))
 
 
 @pytest.mark.parametrize("vocab", [2, 16, 37])
@@ -88,10 +134,18 @@ FORMS = {  # of a draft and target_probs: as they are, or what the library canno
 }
 
 
+def random_tree(rows, k, vocab, seed, *how):
+    """Returns `random_draft` with parents at random, which ascend."""
+    draft, p = random_draft(rows, k, vocab, seed, *how)
+    dice = random.Random(seed)
+    parents = torch.tensor([sorted(dice.choices(range(4), k=k)) for _ in range(rows)]).long()
+    return replace(draft, parents=parents.minimum(torch.arange(k))), p
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     rows=st.integers(1, 4),
-    k=st.integers(0, 4),
+    k=st.integers(0, 5),
     vocab=st.sampled_from([2, 5, 40]),
     seed=st.integers(0, 10**6),
     short=st.booleans(),
@@ -102,19 +156,75 @@ FORMS = {  # of a draft and target_probs: as they are, or what the library canno
 def test_native_rules_give_the_same_verdict_and_use_the_same_numbers(
     rows, k, vocab, seed, short, budget, form, generator
 ):
-    """On drafts and budgets of all lengths; what comes next from the seed is the same too."""
-    made, target_probs = random_draft(rows, k, vocab, seed, short, (torch.float32, torch.float64)[seed % 2])
-    draft, p = FORMS[form](made, target_probs)
+    """On drafts, trees and budgets of all kinds; what comes next from the seed is the same too."""
     budgets = [(seed + row) % (k + 2) if budget == "closed" else k + 1 for row in range(rows)]
-    for plain, native in ((verify_greedy, native_greedy), (verify_rejection, native_rejection)):
+    for plain, native in PAIRS:
+        make = random_tree if plain.takes_tree and seed % 3 else random_draft
+        made, target_probs = make(rows, k, vocab, seed, short, (torch.float32, torch.float64)[seed % 2])
+        draft, p = FORMS[form](made, target_probs)
         rngs = SeededRng(seed), generator(seed)
         one, other = (
             rule(draft, p, RoundRng(rng, round_plan(budgets, [3] * rows)) if budget else rng)
             for rule, rng in zip((plain, native), rngs, strict=True)
         )
-        assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
+        assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token), plain.name
+        assert (one.path is None) == (other.path is None) and one.kept() == other.kept()
         coin = torch.full((5,), 0.5, dtype=torch.float64)
-        assert torch.equal(rngs[0].bernoulli(coin), rngs[1].bernoulli(coin))
+        assert torch.equal(rngs[0].bernoulli(coin), rngs[1].bernoulli(coin)), plain.name
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 4), k=st.integers(0, 4), vocab=st.sampled_from([2, 40]), seed=st.integers(0, 10**6)
+)
+def test_keyed_noise_is_that_of_the_core(rows, k, vocab, seed):
+    """For prompts, positions and budgets of all kinds, and seeds of up to 63 bits and beyond."""
+    draft, p = random_draft(rows, k, vocab, seed, seed % 2 == 0, (torch.float32, torch.float64)[seed % 2])
+    dice = random.Random(seed)
+    budgets, starts, prompts = ([dice.randrange(top) for _ in range(rows)] for top in (k + 2, 9999, 7))
+    plan = round_plan(budgets, starts, prompts)
+    for key in (seed, -seed, 2**63 - 1 - seed, 10**30 + seed):
+        for name in ("coupled", "compare"):
+            one, other = (
+                rules[name](draft, p, RoundRng(KeyedRng(key), plan)) for rules in (CHAINS, NATIVE_CHAINS)
+            )
+            assert torch.equal(one.accepted, other.accepted) and torch.equal(one.token, other.token)
+    with pytest.raises(ValueError, match="shared noise decides no yes or no"):
+        native_rejection(*random_draft(1, 2, 5, seed=0), KeyedRng(0))
+
+
+def test_a_verifier_says_of_itself_what_the_cores_says():
+    """Only how it decides differs, and that it names its rule."""
+    for plain, native in PAIRS:
+        own = {name: value for name, value in vars(native).items() if name not in ("decide", "rule")}
+        assert own == {name: value for name, value in vars(plain).items() if name != "decide"}
+    assert [rule.rule for rule in NATIVE_TREES.values()] == [Rule.TREE_GREEDY, Rule.TREE]
+    draft, p = random_tree(1, 3, 5, 1)
+    with pytest.raises(ValueError, match="verifies a chain, and a tree was drafted"):
+        native_block(draft, p, NativeRng(0))
+
+
+def test_a_source_that_cannot_decide_is_refused():
+    """Numbers outside [0, 1), too few of them, and noise where a yes or no is open."""
+    draft, p = random_draft(2, 3, 5, seed=1)
+    plan = round_plan([4, 4])
+    inputs = inputs_of(Rule.REJECTION, draft, p, plan.budgets)
+    numbers = torch.full((8,), 0.5, dtype=torch.float64)
+    assert inputs.decide(Rule.REJECTION, numbers_record(numbers)).accepted.tolist()
+    for number in (-0.1, 1.0, float("nan"), float("inf")):
+        numbers[7] = number
+        for rule in (Rule.REJECTION, Rule.BLOCK, Rule.COUPLED, Rule.TREE):
+            with pytest.raises(ValueError, match="must lie in"):
+                inputs.decide(rule, numbers_record(numbers))
+    for source in (numbers_record(numbers[:7]), NoiseRecord(KeyedRng(0), plan), SourceRecord()):
+        with pytest.raises(ValueError, match="must lie in"):
+            inputs.decide(Rule.REJECTION, source)
+    library = native_functions(p.dtype)
+    token = torch.zeros(2, dtype=torch.long)
+    arguments = library.type, p.data_ptr(), 2, 5, None
+    few = numbers_record(numbers[:1])
+    assert library.choose(*arguments, ctypes.byref(few), token.data_ptr()) == 4 and few.used == 0
+    assert library.choose(*arguments, ctypes.byref(SourceRecord()), token.data_ptr()) == 4
 
 
 def test_where_nothing_is_left_of_p_the_next_token_is_from_p():
@@ -128,12 +238,12 @@ def test_where_nothing_is_left_of_p_the_next_token_is_from_p():
         native_rejection(nan, p, NativeRng(0))
 
 
-@pytest.mark.parametrize("rule", [native_greedy, native_rejection])
+@pytest.mark.parametrize("rule", [ours for _, ours in PAIRS], ids=lambda rule: rule.rule.name)
 def test_a_draft_that_cannot_be_is_refused(rule):
     """A token of another vocabulary, a length beyond K: one line instead of memory that is not ours."""
     draft, p = random_draft(1, 2, 5, seed=0)
     beyond = torch.tensor([[0, 5]])
-    for tokens, length in ((beyond, 2), (-1 - beyond, 2), (0 * beyond, 3)):
+    for tokens, length in ((beyond, 2), (-1 - beyond, 2), (0 * beyond, 3), (0 * beyond, -1)):
         bad = DrawnDraft(tokens, draft.probs, torch.tensor([length]))  # what `Draft` refuses itself
         with pytest.raises(ValueError, match="a token id outside 0 to 4, or a length outside 0 to 2"):
             rule(bad, p, NativeRng(0))
@@ -141,3 +251,19 @@ def test_a_draft_that_cannot_be_is_refused(rule):
         rule("draft", p, NativeRng(0))
     padded = Draft(beyond, draft.probs, torch.tensor([1]))  # what lies after the length is not looked at
     assert int(rule(padded, p, NativeRng(0)).accepted) <= 1
+    for bad in (float("nan"), float("inf"), -0.5):
+        wrong = p.clone()
+        wrong[0, 2, 1] = bad
+        with pytest.raises(ValueError, match="not finite"):
+            rule(draft, wrong, NativeRng(0))
+        assert rule(padded, wrong, NativeRng(0))
+
+
+@pytest.mark.parametrize("parents", [[0, -1], [1, 1], [0, 2], [1, 0], [0, 2**62]])
+def test_parents_of_no_tree_are_refused(parents):
+    """They ascend, and come before their children."""
+    draft, p = random_draft(1, 2, 5, seed=0)
+    bad = DrawnDraft(draft.tokens, draft.probs, draft.lengths, torch.tensor([parents]))
+    for rule in NATIVE_TREES.values():
+        with pytest.raises(ValueError, match="the draft has"):
+            rule(bad, p, NativeRng(0))

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import tiny
 import torch
-from native_models import assert_same, block, needs_compiler, plant
+from native_models import assert_same, block, needs_compiler
 
 from minispec import KeyedRng, Warp, generate, load_pair
 from minispec.core.rng import DraftingRng
@@ -19,6 +19,7 @@ from minispec.evidence.proof.distributions import (
 from minispec.evidence.proof.families import family_cases
 from minispec.io.heads import load_heads
 from minispec.native.backend import NATIVE, TORCH
+from minispec.native.drafter import Chain
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
 
@@ -93,7 +94,7 @@ def test_the_same_seed_gives_the_same_tokens(rows, layers, sizes, temperature):
     ids=str,
 )
 def test_other_warps_rules_and_queues(model, settings):
-    """Where the library cannot draw, the core does, by streams of the library; rows are refilled."""
+    """Top-k, top-p, noise, queues: rows are refilled."""
     assert_same(sides_of(model, exit_of(model, 2)), TEXT, **settings)
 
 
@@ -101,8 +102,8 @@ def test_other_warps_rules_and_queues(model, settings):
 def test_it_is_lossless_branch_by_branch(case, monkeypatch):
     """Each branch at both ends of its numbers, with drafts in C++, against the chain rule."""
     drawn = []
-    real = NativeExitGPT.draw
-    monkeypatch.setattr(NativeExitGPT, "draw", lambda *a: (drawn.append(a), real(*a))[1])
+    real = Chain.draw
+    monkeypatch.setattr(Chain, "draw", lambda *a: (drawn.append(a), real(*a))[1])
     moved = case.on(NATIVE)
     assert isinstance(moved.target, NativeExitGPT) and moved.draft is moved.target
     found = speculative_distributions(moved).distributions
@@ -160,27 +161,28 @@ def test_what_was_read_ahead_gives_the_same_bits(dtype, two_threads):
     assert all(map(torch.equal, drafts[:half], drafts[half:]))
 
 
-def test_a_library_that_forgets_the_exits_norm_is_refused(model, tmp_path, monkeypatch):
-    """The last norm of the model in its place: the check at the end of loading finds it."""
-    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path))
-    plant(monkeypatch, tmp_path, "early ? exit->gain : model.gain", "model.gain")
-    with pytest.raises(ValueError, match="does not compute what the exit does"):
-        NativeExitGPT(NativeGPT(model), exit_of(model, 2))
+@torch.inference_mode()
+@pytest.mark.parametrize("eps", [1e-5, 0.5])
+def test_the_exits_norm_has_its_own_epsilon(model, eps):
+    """Which need not be the model's."""
+    exit = exit_of(model, 2)
+    exit.norm.eps = eps
+    assert_same(sides_of(model, exit), TEXT)
 
 
 # What cannot be.
 
 
 def test_exits_that_do_not_fit_are_refused(model):
-    """Another width, no layer left, another type, another norm: one line each; and it cannot be copied."""
+    """Another width, no layer left, another type, a norm of another size: one line each; and it cannot be copied."""
     ours = NativeGPT(model)
     other = exit_of(model, 2)
-    other.norm.eps = 0.5
+    other.norm.weight = torch.nn.Parameter(torch.ones(15).double())
     for exit, says in (
         (Exit(20, 1).double(), "16 numbers, and 20 are read"),
         (Exit(16, 3).double(), "it must be from 1 to 2"),
-        (Exit(16, 1), "the exit must be of torch.float64 on a CPU"),
-        (other, "does not compute what the exit does"),
+        (Exit(16, 1), "must be of torch.float64 on a CPU, as the target is"),
+        (other, "the sizes that the target's config says"),
     ):
         with pytest.raises(ValueError, match=says):
             NativeExitGPT(ours, exit)
@@ -202,32 +204,41 @@ def test_a_draft_needs_a_run_and_space(model):
     tiny.begin(drafter, [[1]])
     early.hidden(block(model, 1, 36), cache)
     numbers = torch.rand(9, dtype=torch.float64)
-    for held, k in ((early.new_cache(1), 2), (cache, 4), (cache, 10**30)):
-        with pytest.raises(ValueError, match="into the cache of its run"):
-            early.draw(pending, held, k, 1.0, numbers)
-    assert cache.row_lengths == (36,)
-    draft = drafter.propose(pending, 3, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(0), 1))
+    streams = torch.zeros(1, 5, 16, dtype=torch.float64)
+    warp = NATIVE.warp(1.0)
+    for held, k, given, says in (
+        (cache.first, 5, streams, "the context is full"),
+        (cache.first, 10**30, streams, "the context is full"),
+        (cache.later, 4, streams, "for other layers"),
+        (cache, 4, streams, "cache of its own"),
+        (None, 4, streams, "cache of its own"),
+        (cache.first, 3, streams, r"states must be \[1, 4, 16\]"),
+        (cache.first, 4, None, "states must be a tensor"),
+        (cache.first, 4, streams.float(), "states must be of torch.float64"),
+        (cache.first, 4, streams.transpose(1, 2).contiguous().transpose(1, 2), "without gaps"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=says):
+            early.chain.draw(pending, held, k, warp, numbers, None, given)
+    for k in (5, 10**30, 0, -1):
+        with pytest.raises(ValueError, match="the context is full|K of at least 1"):
+            drafter.propose(pending, k, warp, tiny.drafting(NATIVE.rng(0), 1))
+    assert cache.row_lengths == cache.first.row_lengths == (36,) and not cache.streams
+    draft = drafter.propose(pending, 3, warp, tiny.drafting(NATIVE.rng(0), 1))
     assert early.hidden(torch.cat([pending[:, None], draft.tokens], 1), cache).shape == (1, 4, 16)
     assert cache.row_lengths == (40,)
 
 
 def test_a_run_that_was_given_up_leaves_nothing(model):
-    """A draft that was never verified is forgotten: by another draft, and by another run."""
+    """A draft that was never verified: another is refused, as in torch, and another run begins anew."""
     early = NativeExitGPT(NativeGPT(model), exit_of(model, 2))
     drafter = ExitDrafter(early)
     text = block(model, 1, 9)
     cache = early.new_cache(1)
     tiny.begin(drafter, [[1]])
     early.hidden(text, cache)
-    first, again = (
-        drafter.propose(text[:, 0], 3, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(seed), 1))
-        for seed in (1, 2)
-    )
-    assert not torch.equal(first.tokens, again.tokens)
-    tokens = torch.cat([text[:, :1], again.tokens], 1)
-    wanted = model(torch.cat([text, tokens], 1))[:, 9:]
-    torch.testing.assert_close(early.head(early.hidden(tokens, cache)), wanted, rtol=0, atol=1e-11)
-    drafter.propose(text[:, 0], 3, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(0), 1))
+    drafter.propose(text[:, 0], 3, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(1), 1))
+    with pytest.raises(ValueError, match="the last draft was never verified"):
+        drafter.propose(text[:, 0], 3, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(2), 1))
     cache = early.new_cache(1)
     tiny.begin(drafter, [[1]])
     torch.testing.assert_close(early.head(early.hidden(text, cache)), model(text), rtol=0, atol=1e-11)

@@ -6,9 +6,10 @@ import pickle
 import pytest
 import tiny
 import torch
-from native_models import block, needs_compiler, small_pair
+from native_models import block, drawn, needs_compiler, small_pair
 
 from minispec import Warp, load_pair
+from minispec.core.model import Tree
 from minispec.native import library
 from minispec.native.model import MOST_THREADS, NativeGPT
 
@@ -71,7 +72,7 @@ def every_result(ours, seed):
     text = block(ours, 3, 1 + seed % 11, seed)
     cache = ours.new_cache(3)
     numbers = torch.rand(6, generator=torch.Generator().manual_seed(seed)).double()
-    return [ours.hidden(text, cache), ours(text, cache), *ours.draw(text[:, 0], cache, 2, 1.0, numbers)[:2]]
+    return [ours.hidden(text, cache), ours(text, cache), *drawn(ours, text[:, 0], cache, 2, 1.0, numbers)[:2]]
 
 
 @torch.inference_mode()
@@ -147,7 +148,7 @@ def test_a_draft_draws_from_the_distribution_that_it_reports(temperature):
     numbers = torch.linspace(0, 1 - 1e-12, 2_000, dtype=torch.float64)
     cache = draft.new_cache(2_000)
     draft.hidden(text[:, :2].expand(2_000, 2), cache)
-    ids, probs, used = draft.draw(text[:, 2].expand(2_000), cache, 1, temperature, numbers)
+    ids, probs, used = drawn(draft, text[:, 2].expand(2_000), cache, 1, temperature, numbers)
     torch.testing.assert_close(probs[:, 0], wanted.expand(2_000, -1), rtol=0, atol=1e-5)
     assert used == (2_000 if temperature else 0) and set(cache.row_lengths) == {3}
     cumulative = probs[:, 0].double().cumsum(-1)
@@ -165,7 +166,7 @@ def test_every_temperature_makes_a_distribution(dtype, temperature):
     _, model = small_pair(dtype)
     draft = NativeGPT(model)
     number = torch.full((1,), 0.5, dtype=torch.float64)
-    _, probs, _ = draft.draw(torch.tensor([1]), draft.new_cache(1), 1, temperature, number)
+    _, probs, _ = drawn(draft, torch.tensor([1]), draft.new_cache(1), 1, temperature, number)
     wanted = Warp(temperature)(model(torch.tensor([[1]])))
     torch.testing.assert_close(probs, wanted, rtol=0, atol=1e-6)
 
@@ -219,28 +220,62 @@ def test_other_caches_strange_ids_and_a_full_context_are_refused():
         (lambda: ours(block(model, 1, 2), other), "cache of its own"),
         (lambda: ours(strange[None], cache), outside),
         (lambda: ours(-one[None], cache), outside),
-        (lambda: ours.draw(strange, cache, 1, 1.0, number), outside),
-        (lambda: ours.draw(-one, cache, 1, 1.0, number), outside),
+        (lambda: drawn(ours, strange, cache, 1, 1.0, number), outside),
+        (lambda: drawn(ours, -one, cache, 1, 1.0, number), outside),
         (lambda: ours(block(model, 2, 1), cache), "the cache has 1 rows, the tokens 2"),
         (lambda: ours(block(model, 1, 2), cache), full),
         (lambda: ours(block(model, 1, 9), cache), full),
-        (lambda: ours.draw(one, other, 1, 1.0, number), "cache of its own"),
-        (lambda: ours.draw(one, cache, 2, 1.0, number.repeat(2)), full),
-        (lambda: ours.draw(one, cache, 1, 1.0, number[:0]), "1 numbers are needed, not 0"),
-        (lambda: ours.draw(one, cache, 1, 1.0, number.float()), "must be of torch.float64"),
-        (lambda: ours.draw(one, cache, 1, 1.0, number - 1), r"must lie in \[0, 1\)"),
-        (lambda: ours(block(model, 3, 1), lying(cache)), "the cache has 3 rows"),
+        (lambda: drawn(ours, one, other, 1, 1.0, number), "cache of its own"),
+        (lambda: drawn(ours, one, cache, 2, 1.0, number.repeat(2)), full),
+        (lambda: drawn(ours, one, cache, 1, 1.0, number[:0]), "1 numbers are needed, not 0"),
+        (lambda: drawn(ours, one, cache, 1, 1.0, number.float()), "must be of torch.float64"),
+        (lambda: drawn(ours, one, cache, 1, 1.0, number - 1), r"must lie in \[0, 1\)"),
+        (lambda: ours(block(model, 3, 1), lying(cache)), "for other layers"),
+        (lambda: drawn(ours, one, cache, 10**30, 1.0, number), full),
+        (lambda: drawn(ours, one, None, 1, 1.0, number), "cache of its own"),
+        (lambda: drawn(ours, one, ours.cache_of(1, 1), 1, 1.0, number), "for other layers"),
+        (lambda: ours(block(model, 1, 1), ours.cache_of(1, 1)), "for other layers"),
+        (lambda: ours.read(one[None], ours.cache_of(3, 1), (-1, 2)), "no layers from -1 to 2 of 2"),
+        (lambda: ours.read(one[None], ours.cache_of(1, 1), (2, 3)), "no layers from 2 to 3 of 2"),
         (lambda: ours.head(torch.zeros(1, 1, 15).double()), "hidden must be"),
         (lambda: cache.begin(2), "take one from the other model's new_cache"),
     ):
         with pytest.raises((ValueError, TypeError), match=says):
             call()
-    assert cache.row_lengths == (7,) and ours.can_draw(cache, 1) and not ours.can_draw(cache, 2)
+    assert cache.row_lengths == (7,)
 
 
 @torch.inference_mode()
-def test_a_native_cache_takes_rows_over_and_gathers_nothing():
-    """One row gets another prompt, and goes on as if alone; a tree's path is refused."""
+def test_a_draft_may_go_past_the_end_of_a_longer_row():
+    """The core asks for space in the shortest row; what another draws past its end means nothing."""
+    model = tiny.gpt(tiny.config(max_length=8))
+    numbers = torch.linspace(0, 0.9, 10, dtype=torch.float64)
+    drafts = []
+    for seed in (0, 1):
+        ours = NativeGPT(model)
+        cache = ours.new_cache(2)
+        ours(block(model, 2, 7, seed), cache)
+        cache.truncate([3, 7])
+        same = block(model, 1, 7)[0, :4]
+        cache.place(0, read_alone(ours, same), 0)
+        ids, probs, used = drawn(ours, same[:2], cache, 4, 1.0, numbers, [4, seed])
+        assert used == 4 + seed and cache.row_lengths == (8, 8)
+        drafts.append((ids[0, 0], probs[0, 0]))
+        with pytest.raises(ValueError, match="the context is full"):
+            drawn(ours, same[:2], cache, 1, 1.0, numbers)
+    assert all(map(torch.equal, *drafts))
+
+
+def read_alone(model, text):
+    """Returns a cache in which one row has been read."""
+    cache = model.new_cache(1)
+    model(text[None], cache)
+    return cache
+
+
+@torch.inference_mode()
+def test_a_native_cache_takes_rows_over():
+    """One row gets another prompt, and goes on as if alone; what cannot be is refused."""
     model = tiny.gpt(tiny.config(max_length=16))
     ours = NativeGPT(model)
     first = block(model, 2, 6)
@@ -256,10 +291,101 @@ def test_a_native_cache_takes_rows_over_and_gathers_nothing():
     for row, before in enumerate((second[2], first[1])):
         alone = model(torch.cat([before, more[row]])[None])[0, len(before) :]
         torch.testing.assert_close(found[row], alone, rtol=0, atol=1e-11)
-    with pytest.raises(ValueError, match="torch backend"):
-        cache.gather([[0], [0]])
     for row, source in ((2, 0), (-1, 0), (0, 3)):
         with pytest.raises(ValueError, match="there is no row"):
             cache.place(row, other, source)
     with pytest.raises(ValueError, match="of the same native model only"):
         cache.place(0, model.new_cache(1), 0)
+    with pytest.raises(ValueError, match="of the same native model only"):
+        cache.place(0, ours.cache_of(1, 1), 0)
+
+
+# Trees.
+
+
+def tree_of(rows, parents, before):
+    """Returns a tree of tokens with these parents after rows of these lengths."""
+    return Tree.after(torch.tensor(before), torch.tensor(parents).expand(rows, -1))
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("dtype", [*CLOSE, torch.bfloat16], ids=str)
+def test_trees_equal_the_torch_backends(sizes, dtype):
+    """Trees after ragged rows, at once and level by level; a path is kept, and the text goes on."""
+    model = tiny.gpt(tiny.config(**sizes), seed=3, dtype=dtype)
+    ours = NativeGPT(model)
+    if dtype == torch.bfloat16:
+        model = model.float()
+    caches = ours.new_cache(3), model.new_cache(3)
+    before = [9, 3, 1]
+    for side, cache in zip((ours, model), caches, strict=True):
+        side.hidden(block(model, 3, 9), cache)
+        cache.truncate(before)
+    parents = [0, 0, 0, 1, 1, 2, 4, 4]
+    whole = tree_of(3, parents, before)
+    for parts in ([range(9)], [[0], [1, 2, 3], [4, 5, 6], [7, 8]]):
+        seen = []
+        for part in parts:
+            seen += part
+            tree = Tree(whole.positions[:, part], whole.mask[:, part][:, :, seen])
+            tokens = block(model, 3, 9, seed=5)[:, part]
+            found, wanted = (side.hidden(tokens, cache, tree) for side, cache in zip((ours, model), caches))
+            torch.testing.assert_close(found, wanted, rtol=0, atol=CLOSE[model.dtype])
+        assert caches[0].row_lengths == caches[1].row_lengths == tuple(n + 9 for n in before)
+        slots = [[*range(9), 9, 10, 13, 16], [*range(3), 3, 5], [1]]  # paths; a first token is forgotten
+        for cache in caches:
+            cache.gather(slots)
+        assert caches[0].row_lengths == caches[1].row_lengths == (13, 5, 1)
+        more = block(model, 3, 2, seed=6)
+        found, wanted = (side.hidden(more, cache) for side, cache in zip((ours, model), caches))
+        torch.testing.assert_close(found, wanted, rtol=0, atol=CLOSE[model.dtype])
+        for cache in caches:
+            cache.truncate([9, 3, 1])
+
+
+@torch.inference_mode()
+def test_trees_at_the_contexts_end_equal_the_torch_backends():
+    """What stands past the end of a row means nothing, and harms no other row."""
+    model = tiny.gpt(tiny.config(max_length=12))
+    ours = NativeGPT(model)
+    before = [4, 11, 12]
+    caches = ours.new_cache(3), model.new_cache(3)
+    tree = tree_of(3, [0, 0, 1, 1, 2], before)
+    results = []
+    for side, cache in zip((ours, model), caches, strict=True):
+        side.hidden(block(model, 3, 12), cache)
+        cache.truncate(before)
+        results.append(side.hidden(block(model, 3, 6, seed=1), cache, tree))
+        cache.gather([[*range(5), 6, 8], range(12), range(11)])
+        results.append(side.hidden(block(model, 3, 1), cache))
+    for found, wanted in zip(results[:2], results[2:], strict=True):
+        torch.testing.assert_close(found[0], wanted[0], rtol=0, atol=1e-11)
+    torch.testing.assert_close(results[1][2], results[3][2], rtol=0, atol=1e-11)
+    assert caches[0].row_lengths == caches[1].row_lengths == (8, 12, 12)
+
+
+def test_trees_and_slots_that_cannot_be_are_refused():
+    """One line each, and the cache is as before."""
+    model = tiny.gpt(tiny.config(max_length=12))
+    ours = NativeGPT(model)
+    cache = ours.new_cache(2)
+    ours(block(model, 2, 5), cache)
+    positions, mask = tree_of(2, [0, 0], [5, 5])
+    tokens = block(model, 2, 3)
+    for tree, says in (
+        (Tree(positions[:1], mask), r"positions must be \[2, 3\]"),
+        (Tree(positions.int(), mask), "positions must be of torch.int64"),
+        (Tree(positions, mask[:, :2]), r"mask must be \[2, 3, any\]"),
+        (Tree(positions, mask.long()), "mask must be of torch.bool"),
+        (Tree(positions, mask[:, :, 1:]), "its mask is as wide as it has tokens"),
+        (Tree(positions - 9, mask), "positions are at least 0"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=says):
+            ours.hidden(tokens, cache, tree)
+    with pytest.raises(ValueError, match="a tree needs a cache"):
+        ours.hidden(tokens, tree=Tree(positions, mask))
+    for slots in ([[0], [5]], [[1, 0], [0]], [[0, 0], [0]], [[-1], [0]], [[0]], [[0], [0], [0]], [[0.5], [0]]):
+        with pytest.raises(ValueError, match="slots to keep must ascend|zip"):
+            cache.gather(slots)
+    assert cache.row_lengths == (5, 5)

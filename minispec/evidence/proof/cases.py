@@ -122,8 +122,8 @@ class Case:
 
         drafter_name = self.drafts_with
         early_exit = isinstance(self.target, EarlyExitGPT)
-        target = self.target if drafter_name in ("tree", "medusa-tree") else model(self.target)
-        chain = not self.verifier.takes_tree
+        target = model(self.target)
+        verifiers = backend.trees if self.verifier.takes_tree else backend.verifiers
         return replace(
             self,
             name=f"{self.name}, {backend.name}",
@@ -131,7 +131,7 @@ class Case:
             draft=target if early_exit else model(self.draft) if drafter_name == "model" else self.draft,
             warp=warp(self.warp),
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
-            verifier=backend.verifiers.get(self.verifier.name, self.verifier) if chain else self.verifier,
+            verifier=verifiers.get(self.verifier.name, self.verifier),
             drafter=backend.drafter if self.drafter is ModelDrafter else self.drafter,
             rng=NativeEnumeratingRng,
         )

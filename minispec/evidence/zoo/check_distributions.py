@@ -11,7 +11,7 @@ from math import fsum
 import torch
 
 from minispec.core.rng import SeededRng
-from minispec.core.verify import verify_greedy, verify_rejection
+from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.proof.by_hand import (
     Draw,
@@ -85,12 +85,12 @@ def check_greedy(case: Case) -> str | None:
     return None
 
 
-def check_coupled(case: Case) -> str | None:
+def check_coupled(case: Case, verifier: Verifier = verify_coupled) -> str | None:
     """With noise by seed and position, the text is target-only's, token for token; not for trees."""
     if case.verifier.takes_tree:
         return None
     prompts = case.prompts * COPIES
-    rounds = replace(case, verifier=verify_coupled).rounds(prompts, KeyedRng(0))
+    rounds = replace(case, verifier=verifier).rounds(prompts, KeyedRng(0))
     actual = outcomes(list(rounds), len(prompts))
     target_only = target_only_texts(
         case.target, prompts, case.max_new_tokens, case.warp, KeyedRng(0), case.eos

@@ -8,8 +8,9 @@ from minispec.core.model import GPT, GPTConfig
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import speculative_distributions
 from minispec.evidence.proof.models import tiny_gpt
-from minispec.evidence.zoo.check_distributions import find_distribution_fault
+from minispec.evidence.zoo.check_distributions import check_coupled, find_distribution_fault
 from minispec.native.backend import NATIVE
+from minispec.native.decisions import native_coupled
 from minispec.native.model import NativeGPT
 
 FORWARDS = 200
@@ -46,5 +47,10 @@ def check_native_threads(case: Case) -> str | None:
 
 
 def check_native(case: Case) -> str | None:
-    """Drafted and decided in C++, whole outputs have the chain rule's distribution, branch by branch."""
-    return find_distribution_fault(case, speculative_distributions(on_native(case)).distributions)
+    """Drafted and decided in C++, whole outputs have the chain rule's distribution, branch by branch.
+
+    With keyed noise, the text is that of the target alone.
+    """
+    ours = on_native(case)
+    fault = find_distribution_fault(case, speculative_distributions(ours).distributions)
+    return fault or check_coupled(ours, native_coupled)

@@ -54,7 +54,8 @@ class Chain {
         if (step == k) return;
         std::copy_n(work.x, rows * D, states);
         multiply_states(work.x, matrix(0), states, true);
-        norm(layers.s, states, static_cast<const Model<T, W>*>(drafter.layers)->gain, states, rows, D);
+        const auto& own = *static_cast<const Model<T, W>*>(drafter.layers);  // a norm, with an epsilon of its own
+        norm(own.s, states, own.gain, states, rows, D);
         multiply_states(states, model.head, logits);
     }
 
@@ -124,26 +125,34 @@ class Chain {
     }
 };
 
-// Draws K tokens in each row, with the decisions in the order of `draw_chain`: step by step, and row by row at each. A
-// row draws in its first budgets[b] steps; after them it gets token 0. Adds up the seconds of forwards.
+// Makes rows of logits [rows, V up to whole vectors] distributions; whether that can be.
+template <class T>
+bool warp_rows(T* logits, Int rows, Int V, const ms_warp& warp) {
+    for (Int row = 0; row < rows; ++row, logits += padded<T>(V)) {
+        if (!can_be_distribution(logits, V)) return false;
+        make_distribution(logits, V, warp);
+    }
+    return true;
+}
+
+// Draws a chain, with the decisions in the order of `draw_chain`: step by step, and row by row at each. A row draws in
+// its first budgets[b] steps; after them it gets token 0.
 template <class T, class W>
-ms_status draw(Kinds<T, W> kinds, const ms_draft& draft, ms_source& numbers, double& seconds) {
-    const Int rows = draft.rows, k = draft.k, V = model_of(kinds, draft.drafter->model).s.vocab, wide = padded<T>(V);
-    if (!are_ids(draft.pending, rows, V)) return MS_BAD_TOKEN;
-    Source source(numbers);
+ms_status draw_chain(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
+    const Int rows = draft.rows, k = draft.k, wide = padded<T>(V);
     Chain<T, W> chain(kinds, draft);
     std::vector<Int> tokens(draft.pending, draft.pending + rows);
     Memory<T> dists = memory<T>(rows * wide);
     const Int steps = draft.drafter->kind == MS_EXIT ? k + 1 : k;
     for (Int i = 0; i < steps; ++i) {
         {
-            const Stopwatch forwards(seconds);
+            const Stopwatch forwards(draft.seconds);
             chain.next(tokens.data(), i, dists.get());
         }
-        for (Int row = 0; row < rows && i < k; ++row) {
-            T* dist = dists.get() + row * wide;
-            if (!can_be_distribution(dist, V)) return MS_BAD_LOGITS;
-            make_distribution(dist, V, *draft.warp);
+        if (i == k) break;
+        if (!warp_rows(dists.get(), rows, V, *draft.warp)) return MS_BAD_LOGITS;
+        for (Int row = 0; row < rows; ++row) {
+            const T* dist = dists.get() + row * wide;
             tokens[row] = draft.tokens[row * k + i] = i < draft.budgets[row] ? source.pick(dist, V, row, i) : 0;
             std::copy_n(dist, V, static_cast<T*>(draft.q) + (row * k + i) * V);
         }
@@ -151,10 +160,115 @@ ms_status draw(Kinds<T, W> kinds, const ms_draft& draft, ms_source& numbers, dou
     return MS_OK;
 }
 
+// A tree at work: which tokens stand where, and which of them the draft model has read.
+template <class T, class W>
+class Tree {
+    const ms_draft& draft;
+    const Model<T, W>& model;
+    const Int rows = draft.rows, nodes = draft.k + 1;
+    std::vector<Int> depths{0}, read;
+    std::vector<std::uint8_t> sees;  // [nodes, nodes]: which tokens each one follows, and itself
+
+  public:
+    Tree(const ms_draft& draft, const Model<T, W>& model) : draft(draft), model(model), sees(nodes * nodes) {
+        sees[0] = 1;
+        for (Int i = 1; i < nodes; ++i) {
+            depths.push_back(depths[parent(i)] + 1);
+            std::copy_n(&sees[parent(i) * nodes], nodes, &sees[i * nodes]);
+            sees[i * nodes + i] = 1;
+        }
+    }
+
+    Int parent(Int i) const { return draft.parents[i - 1]; }
+    Int depth(Int i) const { return depths[i]; }
+    Int token(Int row, Int i) const { return i ? draft.tokens[row * draft.k + i - 1] : draft.pending[row]; }
+
+    // The draft model reads tokens `at` of the tree in each row: logits [rows, at, V up to whole vectors].
+    void next(const std::vector<Int>& at, T* logits) {
+        const Int n = at.size();
+        std::vector<Int> tokens, positions, starts;
+        std::vector<std::uint8_t> mask;
+        const Int before = read.size();
+        read.insert(read.end(), at.begin(), at.end());
+        for (Int row = 0; row < rows; ++row) {
+            starts.push_back(std::min(draft.starts[row] + before, model.s.capacity));
+            for (Int i : at) {
+                tokens.push_back(token(row, i));
+                positions.push_back(draft.starts[row] + depths[i]);
+                for (Int other : read) mask.push_back(sees[i * nodes + other]);
+            }
+        }
+        Workspace<T> work(model.s, rows * n, n, draft.drafter->threads);
+        take(model, work, tokens.data(), static_cast<const T*>(nullptr), rows * n);
+        const Block block{rows, n, starts.data(), positions.data(), mask.data(), before + n};
+        forward(model, work, block, static_cast<T*>(draft.drafter->cache), 0, model.s.layers, LOGITS, logits);
+    }
+};
+
+// Takes an earlier candidate out of q, which is rescaled. Where nothing is left, as at temperature 0, the most probable
+// of the others comes, by the logits, of which those of candidates are minus infinity.
+template <class T>
+void without(T* q, T* logits, Int candidate, Int V) {
+    logits[candidate] = -std::numeric_limits<T>::infinity();
+    q[candidate] = 0;
+    const T mass = std::accumulate(q, q + V, T(0));
+    for (Int id = 0; id < V && mass > 0; ++id) q[id] /= mass;
+    if (!(mass > 0)) q[largest(logits, V)] = 1;
+}
+
+// Draws a tree level by level, candidate by candidate, and row by row at each, as `draw_tree` does.
+template <class T, class W>
+ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
+    const Int rows = draft.rows, k = draft.k, wide = padded<T>(V);
+    const bool by_heads = draft.drafter->kind == MS_MEDUSA;
+    Tree<T, W> tree(draft, model_of(kinds, draft.drafter->model));
+    Chain<T, W> heads(kinds, draft);
+    for (Int first = 1, end; first <= k; first = end) {
+        std::vector<Int> at;  // the parents of this level's tokens [first, end)
+        for (end = first; end <= k && tree.depth(end) == tree.depth(first); ++end)
+            if (at.empty() || at.back() != tree.parent(end)) at.push_back(tree.parent(end));
+        const Int n = at.size(), m = rows * n;
+        Memory<T> both = memory<T>(2 * m * wide);
+        T *q = both.get(), *logits = q + m * wide;
+        {
+            const Stopwatch forwards(draft.seconds);
+            if (by_heads)
+                heads.next(nullptr, tree.depth(first) - 1, logits);
+            else
+                tree.next(at, logits);
+        }
+        for (Int i = m; by_heads && i-- > 0;) std::copy_n(logits + i / n * wide, wide, logits + i * wide);
+        std::copy_n(logits, m * wide, q);
+        if (!warp_rows(q, m, V, *draft.warp)) return MS_BAD_LOGITS;
+        for (Int i = first, j = 0; i < end; ++i) {
+            const bool again = i > first && tree.parent(i) == tree.parent(i - 1);  // a further candidate
+            if (i > first && !again) ++j;
+            for (Int row = 0; row < rows; ++row) {
+                T *dist = q + (row * n + j) * wide, *its_logits = logits + (row * n + j) * wide;
+                if (again) without(dist, its_logits, tree.token(row, i - 1), V);
+                const bool draws = tree.depth(i) <= draft.budgets[row] && i <= draft.space[row];
+                draft.tokens[row * k + i - 1] = draws ? source.pick(dist, V, row, tree.depth(i) - 1) : largest(dist, V);
+                std::copy_n(dist, V, static_cast<T*>(draft.q) + (row * k + i - 1) * V);
+            }
+        }
+    }
+    return MS_OK;
+}
+
+// Draws K tokens in each row.
+template <class T, class W>
+ms_status draw(Kinds<T, W> kinds, ms_draft& draft, ms_source& numbers) {
+    const Int V = model_of(kinds, draft.drafter->model).s.vocab;
+    if (!are_ids(draft.pending, draft.rows, V)) return MS_BAD_TOKEN;
+    if (!can_decide(numbers, draft.warp->temperature > 0 ? draft.rows * draft.k : 0)) return MS_BAD_NUMBER;
+    Source source{numbers};
+    return draft.parents ? draw_tree(kinds, draft, source, V) : draw_chain(kinds, draft, source, V);
+}
+
 // Has a draft model read the last drafted token of each row, which it has guessed but never read.
 template <class T, class W>
-ms_status catch_up(Kinds<T, W> kinds, const ms_draft& draft, double& seconds) {
-    const Stopwatch forwards(seconds);
+ms_status catch_up(Kinds<T, W> kinds, ms_draft& draft) {
+    const Stopwatch forwards(draft.seconds);
     const Model<T, W>& model = model_of(kinds, draft.drafter->model);
     Workspace<T> work(model.s, draft.rows, 1, draft.drafter->threads);
     std::vector<Int> tokens, starts;

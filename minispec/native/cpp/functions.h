@@ -32,6 +32,14 @@ Lanes<float>::Vector exponential(Lanes<float>::Vector x) {
     return underflows ? Vector{} : sum * scale;
 }
 
+// Mixes 64 bits so that neighbours come out unrelated: the finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+inline std::uint64_t scramble(std::uint64_t z) {
+    z += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
 // Turns `count` scores into a distribution, in place; what comes after them, up to whole vectors, becomes 0. They are
 // multiplied by `sharpness` first, which is above 0 and finite: 0 · ∞ would be no number.
 template <class T>

@@ -129,7 +129,8 @@ typedef struct {
     void* cache;
 } ms_drafter;
 
-// A draft of K tokens in each row, after the pending one.
+// A draft of K tokens in each row, after the pending one: a chain, or of MS_MODEL and MS_MEDUSA a tree, whose candidates
+// for a position are drawn without replacement.
 typedef struct {
     const ms_drafter* drafter;
     int64_t rows, k;
@@ -139,8 +140,11 @@ typedef struct {
     const ms_warp* warp;
     void* states;             // MS_FEATURE, MS_MEDUSA: [B, D], the target's after the last token that it has read;
                               // MS_EXIT: [B, K + 1, D], becomes the stream after its layers
+    const int64_t* parents;   // [K], of a tree: 0 is the pending token, i + 1 token i; they ascend. NULL: a chain
+    const int64_t* space;     // [B], of a tree: how many of its tokens a row may draw
     int64_t* tokens;          // [B, K], the result
     void* q;                  // [B, K, V], what they were drawn from
+    double seconds;           // in forwards: is added to
 } ms_draft;
 
 ms_status ms_draw(ms_draft* draft, ms_source* source);
@@ -159,7 +163,7 @@ typedef struct {
     ms_source* source;
     void* hidden;            // [B, K + 1, D], becomes the target's
     int64_t catches_up;      // whether a draft model reads its last token, where all were accepted
-    double seconds[4];       // are added to: draft, its forwards, verify, its forward
+    double seconds[3];       // are added to: draft, verify, the target's forwards; those of the draft are in `draft`
 } ms_round;
 
 ms_status ms_play(ms_round* round);

@@ -148,8 +148,7 @@ void ms_gather(ms_type type, const void* model, void* cache, Int layers, Int row
 }
 
 ms_status ms_draw(ms_draft* draft, ms_source* source) {
-    double seconds = 0;
-    return with_type(draft->drafter->type, [&](auto kinds) { return draw(kinds, *draft, *source, seconds); });
+    return with_type(draft->drafter->type, [&](auto kinds) { return draw(kinds, *draft, *source); });
 }
 
 ms_status ms_play(ms_round* round) {

@@ -9,7 +9,8 @@ from native_models import needs_compiler
 
 from minispec import check_verifier
 from minispec.core.rng import CERTAIN
-from minispec.evidence.checker.instances import greedy_instances, standard_instances
+from minispec.evidence.checker.instance import CHOICES
+from minispec.evidence.checker.instances import greedy_instances, standard_instances, tree_instances
 from minispec.evidence.proof.distributions import (
     exact_distributions,
     largest_error,
@@ -25,7 +26,11 @@ from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.native import decisions
 from minispec.native.backend import NATIVE
-from minispec.native.decisions import native_greedy, native_rejection
+from minispec.native.decisions import NATIVE_CHAINS, native_rejection, native_tree, native_tree_greedy
+from minispec.native.drafter import Chain, NativeDrafter
+from minispec.native.model import NativeGPT
+from minispec.native.structs import Rule
+from minispec.verifiers.registry import CHAINS, TREES
 
 THIRDS = [0.25, 0.5, 0.25]
 
@@ -97,60 +102,79 @@ def calls(monkeypatch):
     real = decisions.native_functions
 
     def watched(dtype):
-        functions = vars(real(dtype))
-        return SimpleNamespace(**{name: counted(name, function) for name, function in functions.items()})
+        functions = real(dtype)
+        return SimpleNamespace(
+            type=functions.type,
+            distributions=functions.distributions,
+            choose=counted(lambda *_: "choose", functions.choose),
+            decide=counted(lambda _, rule, *__: rule, functions.decide),
+        )
 
     def counted(name, function):
         def call(*arguments):
-            count[name] += 1
+            count[name(*arguments)] += 1
             return function(*arguments)
 
         return call
 
-    def core(rule):
+    def core(decide):
         def call(draft, target_probs, rng):
             inner = rng.source
             count["fallback"] += getattr(inner, "_rng", inner)._intervals is None
-            return rule(draft, target_probs, rng)
+            return decide(draft, target_probs, rng)
 
         return call
 
     monkeypatch.setattr(decisions, "native_functions", watched)
-    monkeypatch.setattr(decisions, "accept_rejection", core(decisions.accept_rejection))
+    for original in (*CHAINS.values(), *TREES.values()):
+        monkeypatch.setitem(vars(original), "decide", core(original.decide))
     return count
 
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "case", [*family_cases("table", 0, 0), *list(family_cases("gpt", 0, 0))[:4]], ids=lambda case: case.name
+    "case",
+    [
+        *family_cases("table", 0, 0),
+        *list(family_cases("gpt", 0, 0))[:4],
+        *[case for case in family_cases("rule", 0, 0) if case.verifier.name in NATIVE_CHAINS],
+        *list(family_cases("tree", 0, 0))[:5],
+    ],
+    ids=lambda case: case.name,
 )
 def test_every_decision_is_made_in_cpp(case, calls, monkeypatch):
     """Rules, draws and draft steps of a case on the native backend; each branch at both ends."""
     moved = case.on(NATIVE)
     drafted = Counter()
-    if isinstance(moved.draft, NATIVE.model):
-        real = NATIVE.model.draw
-        monkeypatch.setattr(NATIVE.model, "draw", lambda *a: (drafted.update(["draft"]), real(*a))[1])
+    real = Chain.draw
+    monkeypatch.setattr(Chain, "draw", lambda *a, **k: (drafted.update(["draft"]), real(*a, **k))[1])
     distributions = speculative_distributions(moved).distributions
     alone = target_only_distributions(moved)
     assert max(map(largest_error, distributions + alone, 2 * exact_distributions(case))) < 1e-12
-    assert calls["choose"] > 0 and calls["fallback"] == 0
-    assert calls["agree" if moved.verifier is native_greedy else "reject"] > 0 or "coupled" in case.name
-    plain = case.warp.top_k is None and isinstance(moved.draft, NATIVE.model)
-    assert (drafted["draft"] > 0) == plain
-    assert calls["choose"] % 2 == calls["reject"] % 2 == drafted["draft"] % 2 == 0
+    rule = moved.verifier.rule
+    assert calls["choose"] > 0 and calls[rule] > 0 and calls["fallback"] == 0
+    assert calls.keys() <= {"choose", "fallback", rule}
+    draws = isinstance(moved.drafter(moved.draft, None), NativeDrafter) and isinstance(moved.draft, NativeGPT)
+    assert (drafted["draft"] > 0) == draws
+    greedy = moved.verifier.greedy
+    assert calls["choose"] % 2 == drafted["draft"] % 2 == 0 and (greedy or calls[rule] % 2 == 0)
 
 
 @needs_compiler
 def test_the_checker_reaches_the_library(calls):
-    """All instances of both native rules, exactly, and never by the core's code."""
-    report = check_verifier(native_rejection)
-    assert report.passed and report.method == "exact" and report.instances == 305 and report.branches > 2_900
-    assert calls["reject"] > 1_000
+    """All instances of every native rule, exactly, and never by the core's code."""
+    for verifier in NATIVE_CHAINS.values():
+        calls.clear()
+        report = check_verifier(verifier, instances=greedy_instances() if verifier.greedy else None)
+        assert report.passed and report.method == "exact", verifier.name
+        assert verifier.greedy or (report.instances == 305 and report.branches > 2_900)
+        assert calls[verifier.rule] > (300 if verifier.greedy else 1_000)
+        assert calls["fallback"] == 0 and calls.keys() <= {"fallback", verifier.rule}
     calls.clear()
-    report = check_verifier(native_greedy, instances=greedy_instances())
-    assert report.passed and report.method == "exact" and calls["agree"] > 300
-    assert calls["fallback"] == calls["reject"] == 0
+    for choice in CHOICES:
+        assert check_verifier(native_tree, instances=tree_instances(choice)).passed
+    assert check_verifier(native_tree_greedy, instances=tree_instances(certain=True)).passed
+    assert calls[Rule.TREE] > 300 and calls[Rule.TREE_GREEDY] > 100 and calls["fallback"] == 0
 
 
 @needs_compiler

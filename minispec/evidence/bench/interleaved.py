@@ -42,7 +42,7 @@ class Run:
     statistics: Statistics | None = None  #: of the rounds; None for the target alone
     positions: Positions = ()  #: how often each drafted position was tested, and kept (see `by_position`)
     live: float = 1.0  #: of queues: which share of places in forwards belonged to a text in the making
-    forwards: Forwards = field(default_factory=Forwards)  #: seconds of them, where the library plays the rounds
+    forwards: Forwards = field(default_factory=Forwards)  #: their seconds, where the library plays the rounds
 
     @property
     def seconds_per_token(self) -> float:

@@ -71,7 +71,7 @@ def test_the_speed_up_is_the_median_ratio():
 
 
 def test_the_limit_is_a_ratio_of_forwards_alone():
-    """3 s of forwards for 2 tokens alone, 2 s for 4 with a draft: 3 times; prefill counts in the shares only."""
+    """3 s of forwards for 2 tokens, 2 s for 4 with a draft: 3 times; prefill counts in the shares only."""
     alone = [Run(5.0, ((1, 2),), forwards=Forwards(0.0, 3.0, 1.0))] * 3
     drafted = [Run(4.0, ((1, 2, 3, 4),), forwards=Forwards(0.5, 1.5, 1.0))] * 3
     assert limit_of(alone, drafted) == 3.0 and speed_up_of(alone, drafted)[1] == 2.5

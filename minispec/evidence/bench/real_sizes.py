@@ -60,11 +60,13 @@ def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
                 models |= {(name, dtype): model for name, model in computed.items()}
             bench.tell(f"{shape}: {len(models)} models in turn")
             points += [{"shape": shape} | point for point in measure_models(models, bench.plan.latencies)]
-            most = {(point["backend"], point["dtype"]): point for point in points}  # the last has most threads
-            for key, model in models.items():
+            most = {
+                (point["backend"], point["dtype"]): point for point in points
+            }  # the last has most threads
+            for key, made in models.items():
                 if key[0] == NATIVE.name:
                     bench.tell(f"{shape}: decoding, {key[1]}")
-                    most[key]["decoding"] = [*decoding(model, config, most[key], bench.plan.latencies)]
+                    most[key]["decoding"] = [*decoding(made, config, most[key], bench.plan.latencies)]
     return {
         "cached_tokens": CACHED,
         "decoding": {"k": K, "new_tokens": NEW},

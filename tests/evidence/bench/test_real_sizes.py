@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from minispec.core.model import GPTConfig
-from minispec.evidence.bench import measure, real_sizes
-from minispec.evidence.bench.machine import using_threads
 from minispec.drafters.costs import Costs
+from minispec.evidence.bench import measure, real_sizes
 from minispec.evidence.bench.interleaved import Run
+from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.real_sizes import (
     TOLERANCES,
     backends,

@@ -239,7 +239,7 @@ class Chain:
         before = None if cache is None else cache.row_lengths
 
         def native(numbers: Tensor) -> tuple[int, Draft]:
-            if cache is not None and cache.row_lengths != before:  # a generator that enumerates drafts more than once
+            if cache is not None and before is not None:  # a generator that enumerates drafts more than once
                 cache.truncate(before)
             tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states, tree)
             if tree is not None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from operator import index
 from time import perf_counter
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +21,7 @@ from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import check_width
 from minispec.drafters.eagle import FeatureDrafter, FeatureGPT, FeatureLayer
-from minispec.drafters.medusa import Medusa, MedusaDrafter, MedusaTreeDrafter
+from minispec.drafters.medusa import Medusa, MedusaDrafter, MedusaHead, MedusaTreeDrafter
 from minispec.drafters.parallel import ParallelDrafter, ParallelGPT, ParallelLayers
 from minispec.native.checks import check, check_ids, checked, space_for
 from minispec.native.drafter import Chain, Shape
@@ -174,7 +175,7 @@ class NativeMedusa:
         matrices = [
             pack_matrix(native.native, matrix, native.threads)
             for head in heads
-            for matrix in (head.proj, head.lm_head)
+            for matrix in (cast(MedusaHead, head).proj, cast(MedusaHead, head).lm_head)
         ]
         self._heads = list(zip(matrices[::2], matrices[1::2], strict=True))
         self.chain = Chain(native, Kind.MEDUSA, matrices=matrices)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from minispec.core import loop as core
 from minispec.core.batch import Batch, Eos, Request, requests_of
+from minispec.core.cache import KVCache
 from minispec.core.draft import Drafter, draft_within
 from minispec.core.loop import checked_drafter
 from minispec.core.model import LanguageModel, Tree
@@ -204,7 +205,7 @@ class Play:
         return [*self._round.seconds[:2], self._draft.seconds, self._round.seconds[2]]
 
     def play(
-        self, pending: list[int], plan: RoundPlan, cache: NativeCache | ExitCache, k: int, given: Draft | None
+        self, pending: list[int], plan: RoundPlan, cache: KVCache, k: int, given: Draft | None
     ) -> Played:
         """Plays a round.
 
@@ -232,13 +233,14 @@ class Play:
             q = given.probs.to(model.dtype).contiguous()
         hidden = space_for(rows, k + 1, model.hidden_size, dtype=model.dtype)
         path = None if given is None or given.parents is None else torch.zeros(rows, k, dtype=torch.bool)
-        # Each of these is kept until the library has read it.
-        read = self._tell_draft(k, ids, q, drafts=given is None), self._tell_tree(given, starts, path)
-        streams = self._tell_target(cache, k, pending, ids)
+        held = cast(NativeCache, cache.later if isinstance(cache, ExitCache) else cache)
+        self._tell_draft(k, ids, q, drafts=given is None)
+        # These are kept until the library has read them.
+        read = self._tell_tree(given, starts, path), self._tell_target(cache, held, pending, ids)
         self._round.hidden = hidden.data_ptr()
         self._call(k)
-        del read, streams
-        (cache.later if isinstance(cache, ExitCache) else cache).extend(k + 1)
+        del read
+        held.extend(k + 1)
         accepted, token = self._ints[7 * rows : 8 * rows], self._ints[8 * rows :]
         return Played(pending, given, ids.tolist(), q, lengths, hidden, accepted, token, path)
 
@@ -274,18 +276,20 @@ class Play:
         decision.path = path.data_ptr()
         return parents, positions
 
-    def _tell_target(self, cache: NativeCache | ExitCache, k: int, pending: list[int], ids: Tensor) -> Any:
-        """Tells what the target reads into its cache; returns what the library has addresses of."""
+    def _tell_target(
+        self, cache: KVCache, held: NativeCache, pending: list[int], ids: Tensor
+    ) -> Tensor | None:
+        """Tells what the target reads into its cache, and into which; returns states that it begins with."""
         block = self._block
-        block.n = k + 1
+        block.n = ids.shape[1] + 1
+        block.cache = held.address
         self._round.threads = self.model.threads_now
         if not isinstance(self.target, NativeExitGPT) or not isinstance(cache, ExitCache):
-            block.cache = cache.address
             return None
-        streams = self.target.streams_of(torch.cat([torch.tensor(pending)[:, None], ids], 1), cache)
+        tokens = torch.cat([torch.tensor(pending)[:, None], ids], 1)
+        streams = self.target.streams_of(tokens, cache)
         block.states = streams.data_ptr()
         block.begin = self.target.exit.layers
-        block.cache = cache.later.address
         return streams
 
     def _call(self, k: int) -> None:
@@ -326,14 +330,13 @@ class Run:
         self._verifier = verifier
         self._warp = warp
         self._rng = rng
-        own = isinstance(drafter, NativeDrafter) and drafter.draws_for(target)
-        self._own = drafter if own else None
+        self._own = drafter if isinstance(drafter, NativeDrafter) and drafter.draws_for(target) else None
         self._play = Play(target, self._own, verifier.rule, warp, rng, len(batch.rows))
         self._seconds = self._play.seconds
         self._cache, hidden = prefill(target, batch.texts)
         drafter.start(batch.texts, hidden)
         self._prefill = perf_counter() - started
-        self._clocks = [] if own else clocks_in(drafter)
+        self._clocks = [] if self._own else clocks_in(drafter)
         self._forwards = Forwards(-self._clocked, 0.0, self._prefill)
 
     @property
@@ -444,10 +447,15 @@ def shape_of(parents: tuple[tuple[int, ...], ...]) -> Tree:
     return Tree.after(torch.zeros(len(parents), dtype=torch.long), torch.tensor(parents))
 
 
-def is_known(target: LanguageModel, warp: Warp, rng: Rng, rule: Rule) -> bool:
-    """Whether the library can play rounds of such a target, warp, generator and rule."""
-    draws = isinstance(rng, NativeRng) or (isinstance(rng, KeyedRng) and rule in CERTAIN_RULES)
-    return isinstance(target, NativeGPT | NativeExitGPT) and isinstance(warp, NativeWarp) and draws
+def known(
+    target: LanguageModel, warp: Warp, rng: Rng, rule: Rule
+) -> tuple[NativeGPT | NativeExitGPT, NativeRng | KeyedRng] | None:
+    """Returns a target and a generator, if the library can play rounds of them with this warp and rule."""
+    if isinstance(rng, KeyedRng) and rule not in CERTAIN_RULES:
+        return None
+    if not isinstance(rng, NativeRng | KeyedRng) or not isinstance(warp, NativeWarp):
+        return None
+    return (target, rng) if isinstance(target, NativeGPT | NativeExitGPT) else None
 
 
 @torch.inference_mode()
@@ -465,7 +473,8 @@ def generate(
 
     forwards: where the seconds of prefill and of the target's forwards are added up.
     """
-    if not is_known(target, warp, rng, Rule.COUPLED) or isinstance(target, NativeExitGPT):
+    native = known(target, warp, rng, Rule.COUPLED)
+    if native is None:
         yield from core.generate(target, prompts, max_new_tokens=max_new_tokens, warp=warp, rng=rng, eos=eos)
         return
     sizes = target.vocab_size, target.max_length
@@ -475,7 +484,7 @@ def generate(
     started = perf_counter()
     cache, _ = prefill(target, batch.texts)
     seconds = perf_counter() - started
-    play = Play(target, None, Rule.COUPLED, warp, rng, len(batch.rows))
+    play = Play(native[0], None, Rule.COUPLED, warp, native[1], len(batch.rows))
     while any(batch.live):
         pending = [row.tokens[-1] for row in batch.rows]
         played = play.play(pending, batch.plan(CPU), cache, 0, None)
@@ -507,7 +516,8 @@ def observe(
     forwards: where the seconds of prefill and of forwards are added up, if the library plays the rounds.
     """
     verifier = as_verifier(verifier)
-    if not isinstance(verifier, NativeVerifier) or not is_known(target, warp, rng, verifier.rule):
+    native = known(target, warp, rng, verifier.rule) if isinstance(verifier, NativeVerifier) else None
+    if native is None or not isinstance(verifier, NativeVerifier):
         settings: dict[str, Any] = {"max_new_tokens": max_new_tokens, "eos": eos, "batch_size": batch_size}
         yield from observe_core(target, drafter, prompts, k=k, verifier=verifier, warp=warp, rng=rng, **settings)
         return
@@ -516,7 +526,7 @@ def observe(
     batch = Batch(requests_of(prompts, max_new_tokens, eos, *sizes), *sizes, batch_size)
     if not any(batch.live):
         return
-    run = Run(target, drafter, batch, k, verifier, warp, rng)
+    run = Run(native[0], drafter, batch, k, verifier, warp, native[1])
     index = 0
     while any(batch.live):
         yield run.round(index)

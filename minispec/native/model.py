@@ -93,7 +93,7 @@ class NativeLayers:
     def read(
         self,
         tokens: Tensor,
-        cache: NativeCache,
+        cache: KVCache,
         layers: tuple[int, int],
         *,
         states: Tensor | None = None,
@@ -122,18 +122,18 @@ class NativeLayers:
         rows, new = ids.shape
         if not 0 <= index(layers[0]) <= index(layers[1]) <= self.packed_layers:
             raise ValueError(f"there are no layers from {layers[0]} to {layers[1]} of {self.packed_layers}")
-        cache = self.usable(cache, rows, layers)
+        held = self.usable(cache, rows, layers)
         check_memory(rows * new * self._bytes_per_token, "this forward")
-        cache.check_space(new)
+        held.check_space(new)
         if states is None and not self.embeds:
             raise ValueError("layers that draft for a target have no embedding: give states")
         if states is not None:
             states = checked("states", states, (rows, new, self.hidden_size), self.dtype)
         made = space_for(rows, new, self.hidden_size, dtype=self.dtype)
-        starts = (INT * rows)(*cache.row_lengths)
+        starts = (INT * rows)(*held.row_lengths)
         block = BlockRecord(
             *(rows, new, ids.data_ptr(), None if states is None else states.data_ptr()),
-            *(ctypes.addressof(starts), cache.address, *layers),
+            *(ctypes.addressof(starts), held.address, *layers),
         )
         if tree is not None:
             tree = checked_tree(tree, rows, new)  # it is kept until it has been read
@@ -143,7 +143,7 @@ class NativeLayers:
         status = self.native.read(self.native.type, self.packed.address, *inputs, made.data_ptr())
         self.seconds += perf_counter() - started
         check(status, self.config.vocab_size)
-        cache.extend(new)
+        held.extend(new)
         return made
 
     def gather(self, cache: NativeCache, row: int, first: int, slots: Any) -> None:
@@ -151,7 +151,7 @@ class NativeLayers:
         sizes = cache.address, *cache.shape, row, first
         self.native.gather(self.native.type, self.packed.address, *sizes, slots, len(slots))
 
-    def usable(self, cache: KVCache, rows: int, layers: tuple[int, int]) -> NativeCache:
+    def usable(self, cache: KVCache | None, rows: int, layers: tuple[int, int]) -> NativeCache:
         """Returns a cache of this model, for these rows and layers; ValueError if it is another."""
         if not isinstance(cache, NativeCache):
             raise ValueError("a native model needs a cache of its own: take it from its new_cache")

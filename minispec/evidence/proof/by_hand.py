@@ -124,12 +124,12 @@ def expected_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> 
             drafter.model.with_masks(committed, None, len(drafted))[:, -1], tokens[:, -1]
         )
     if isinstance(drafter, FeatureDrafter):  # on the target's features of the text, and its own of the draft
-        target_states = drafter.target.hidden(committed)
+        target_states = drafter.model.target.hidden(committed)
         features = torch.cat([torch.zeros_like(target_states[:, :1]), target_states[:, :-1]], dim=1)
         for n in range(len(text), tokens.shape[1] + 1):
-            features_after = drafter.layer(tokens[:, :n], features, drafter.target)
+            features_after = drafter.model.layer(tokens[:, :n], features, drafter.model.target)
             features = torch.cat([features, features_after[:, -1:]], dim=1)
-        return drafter.target.head(features_after)[:, -1]
+        return drafter.model.target.head(features_after)[:, -1]
     return logits_after(case.draft, [text + drafted])  # a model's
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.loop import speculate
@@ -32,14 +32,19 @@ from minispec.drafters.tree import (
 )
 from minispec.evidence.proof.enumeration import EnumeratingRng, NativeEnumeratingRng
 from minispec.evidence.proof.models import with_normals
-from minispec.native.backend import TORCH, Backend
-from minispec.native.drafter import NativeDrafter
+from minispec.native.backend import NATIVE, TORCH, Backend
+from minispec.native.drafter import NativeDrafter, NativeTreeDrafter
 from minispec.native.exit import NativeExitGPT
+from minispec.native.heads import NativeMedusa, NativeMedusaTreeDrafter
 from minispec.native.model import NativeGPT
 
 Text = tuple[int, ...]
 Make = Callable[[Any, Warp | None], Drafter]  # from a model, and a warp or None for the target's
 
+MakeNative = Callable[["Case", NativeGPT], Drafter]  # for a native target
+
+HEADS_SHAPE = (0, 0, 1, 1)  # parents of a tree on heads
+NATIVE_SHAPES = {"tree": (0, 0, 0, 1, 1), "two_branches": (0, 0, 1, 2), "one_branch": (0, 1, 2)}
 COSTS = Costs(t_draft=0.22, t_target={1: 1.0, 2: 1.03, 3: 1.06, 4: 1.09})
 
 
@@ -88,7 +93,7 @@ class Case:
         """Runs the shipped loop in this setting, on any prompts."""
         return speculate(
             self.target,
-            self.drafter(self.draft, self.draft_warp),
+            self.make_drafter(),
             prompts,
             k=self.k,
             verifier=self.verifier,
@@ -98,6 +103,13 @@ class Case:
             eos=self.eos,
             batch_size=-(-2 * len(prompts) // 3) if self.waiting else None,
         )
+
+    def make_drafter(self) -> Drafter:
+        """Makes the drafter; on a native target one that drafts in C++, if there is one."""
+        make = NATIVE_DRAFTERS.get(self.drafter_name)
+        if make is None or not isinstance(self.target, NativeGPT):
+            return self.drafter(self.draft, self.draft_warp)
+        return make(self, self.target)
 
     def finish(self, prompt: Sequence[int], tokens: Text) -> Finish | None:
         """Says why a text ends here, if it does: an ending token first, then the context, then the cap."""
@@ -120,7 +132,7 @@ class Case:
         def warp(original: Warp) -> Warp:
             return backend.warp(original.temperature, original.top_k, original.top_p)
 
-        drafter_name = self.drafts_with
+        drafts_itself = self.drafts_with == "model" or self.drafter_name in NATIVE_SHAPES
         early_exit = isinstance(self.target, EarlyExitGPT)
         target = model(self.target)
         verifiers = backend.trees if self.verifier.takes_tree else backend.verifiers
@@ -128,7 +140,7 @@ class Case:
             self,
             name=f"{self.name}, {backend.name}",
             target=target,
-            draft=target if early_exit else model(self.draft) if drafter_name == "model" else self.draft,
+            draft=target if early_exit else model(self.draft) if drafts_itself else self.draft,
             warp=warp(self.warp),
             draft_warp=None if self.draft_warp is None else warp(self.draft_warp),
             verifier=verifiers.get(self.verifier.name, self.verifier),
@@ -157,7 +169,30 @@ def registered(name: str) -> Make:
     )
 
 
-def grown(choice: Choice, parents: Sequence[int] = (0, 0, 0, 1, 1)) -> Make:
+def native_registered(name: str) -> MakeNative:
+    """Returns what makes the same drafter on a native target."""
+
+    def make(case: Case, target: NativeGPT) -> Drafter:
+        gpt = cast(GPT, case.draft)  # the target, in torch
+        return NATIVE.makers[name](
+            Parts(target, target, gpt, lambda kind: TRAINED[kind](gpt), case.draft_warp), 0
+        )
+
+    return make
+
+
+def native_heads(case: Case, target: NativeGPT) -> NativeMedusaTreeDrafter:
+    """Makes a drafter of a tree on heads, on a native target."""
+    made = NativeMedusa(heads(cast(GPT, case.draft)), target)
+    return NativeMedusaTreeDrafter(made, target, HEADS_SHAPE, warp=case.draft_warp)
+
+
+def native_grown(parents: Sequence[int]) -> MakeNative:
+    """Returns what grows a tree natively, of candidates that are drawn without replacement."""
+    return lambda case, target: NativeTreeDrafter(cast(NativeGPT, case.draft), parents, case.draft_warp)
+
+
+def grown(choice: Choice, parents: Sequence[int] = NATIVE_SHAPES["tree"]) -> Make:
     """Returns what grows a tree: by default three candidates at first, and two after the first of them."""
     return lambda model, warp: TreeDrafter(model, parents, choice, warp)
 
@@ -167,8 +202,7 @@ TREE_SHAPES: dict[str, Make] = {
     "repeating_tree": grown(with_replacement),
     "fixed_tree": grown(most_probable),
     "greedy_tree": grown(greedy_drafting(2)),  # one candidate is drawn, and another is the most probable
-    "two_branches": grown(without_replacement, (0, 0, 1, 2)),
-    "one_branch": grown(without_replacement, (0, 1, 2)),
+    **{name: grown(without_replacement, NATIVE_SHAPES[name]) for name in ("two_branches", "one_branch")},
 }
 # What drafts, by name. The first two change K within a few rounds. What they start from is chosen so that one
 # accepted or rejected token makes a difference: costs are made up, and a first guess weighs little.
@@ -186,6 +220,11 @@ ENUMERATED: dict[str, Make] = {
     "suffix": lambda model, warp: SuffixDrafter(model.vocab_size, per_match=1.0),
     "exit": ExitDrafter,
     **{name: registered(name) for name in TRAINED},
-    "medusa-tree": lambda model, warp: MedusaTreeDrafter(heads(model), model, (0, 0, 1, 1), warp=warp),
+    "medusa-tree": lambda model, warp: MedusaTreeDrafter(heads(model), model, HEADS_SHAPE, warp=warp),
     **TREE_SHAPES,
+}
+NATIVE_DRAFTERS: dict[str, MakeNative] = {
+    **{name: native_registered(name) for name in TRAINED},
+    "medusa-tree": native_heads,
+    **{name: native_grown(parents) for name, parents in NATIVE_SHAPES.items()},
 }

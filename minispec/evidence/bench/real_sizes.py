@@ -60,9 +60,8 @@ def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
                 models |= {(name, dtype): model for name, model in computed.items()}
             bench.tell(f"{shape}: {len(models)} models in turn")
             points += [{"shape": shape} | point for point in measure_models(models, bench.plan.latencies)]
-            most = {
-                (point["backend"], point["dtype"]): point for point in points
-            }  # the last has most threads
+            # Of each the last counts, with most threads.
+            most = {(point["backend"], point["dtype"]): point for point in points}
             for key, made in models.items():
                 if key[0] == NATIVE.name:
                     bench.tell(f"{shape}: decoding, {key[1]}")

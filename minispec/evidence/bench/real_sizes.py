@@ -64,11 +64,12 @@ def measure(
                 models |= {(name, dtype): model for name, model in computed.items()}
             bench.tell(f"{shape}: {len(models)} models in turn")
             points += [{"shape": shape} | point for point in measure_models(models, bench.plan.latencies)]
-            for dtype in TOLERANCES:
-                if model := models.get(("native", dtype)):
-                    bench.tell(f"{shape}: decoding, {dtype}")
-                    point = next(p for p in reversed(points) if (p["backend"], p["dtype"]) == ("native", dtype))
-                    point["decoding"] = [*decoding(model, config, point, bench.plan.latencies)]
+            # Of each the last counts, with most threads.
+            most = {(point["backend"], point["dtype"]): point for point in points}
+            for key, made in models.items():
+                if key[0] == NATIVE.name:
+                    bench.tell(f"{shape}: decoding, {key[1]}")
+                    most[key]["decoding"] = [*decoding(made, config, most[key], bench.plan.latencies)]
     return {
         "cached_tokens": CACHED,
         "decoding": {"k": K, "new_tokens": NEW},
@@ -152,8 +153,10 @@ def measure_models(models: Mapping[tuple[str, str], LanguageModel], repeats: int
 def decoding(model: LanguageModel, config: GPTConfig, point: Results, repeats: int) -> Iterator[Results]:
     """Times decoding with a native model, alone and with a draft, greedy and sampled.
 
-    Which tokens a small random draft model drafts does not matter: what counts is how much longer decoding takes
-    than its forwards, which were timed alone. Prefill is left out. point: what these came to, with most threads.
+    Which tokens a small random draft model drafts does not matter: what counts is how much longer decoding
+    takes than its forwards, which were timed alone. Prefill is left out.
+
+    point: what the forwards came to, with most threads.
     """
     small = replace(config, layers=1, width=64, heads=1, kv_heads=1, ffn=64)
     make = (IN_8_BITS if point["dtype"] == "int8" else MAKERS)["native"]

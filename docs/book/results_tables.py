@@ -90,8 +90,8 @@ def speed_ups(report: Found) -> str:
 def settings(report: Found) -> list[tuple[str, str, str, float, list[str]]]:
     """Returns section, prompts, name, speed-up and cells of what was measured.
 
-    The cells are the speed-up, its quartiles, its limit if the report has any and, where it was predicted, how,
-    how far off, and theorem 3.8.
+    The cells are the speed-up, its quartiles, its limit if the report has any and, where it was predicted,
+    how, how far off, and theorem 3.8.
     """
     rows = report["sections"].get("prediction", {}).get("settings", ())
     predictions = {row["setting"]: row for row in rows}

@@ -14,6 +14,7 @@ minutes. What is not installed is left out, and the report says so.
 import logging
 import sys
 import weakref
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,10 +40,10 @@ BLOCK = 64  # tokens at most in one forward
 
 
 @torch.no_grad()
-def write_gguf(model: GPT, path: Path) -> None:
+def write_gguf(model: GPT, path: Path, in_8_bits: bool = False) -> None:
     """Writes a model in float32 or bfloat16 without a tokenizer.
 
-    Matrices keep its type; llama.cpp wants vectors in float32.
+    Matrices keep its type, or are rounded to 8 bits (Q8_0); llama.cpp wants vectors in float32.
 
     Raises:
         ValueError: if gguf is not installed.
@@ -74,8 +75,12 @@ def write_gguf(model: GPT, path: Path) -> None:
         if weight.dtype == torch.bfloat16 and weight.dim() == 2:  # NumPy has no bfloat16: its bytes
             array = weight.view(torch.uint8)
             kind = gguf.GGMLQuantizationType.BF16
+        numbers = array.numpy()
+        if in_8_bits and weight.dim() == 2:
+            kind = gguf.GGMLQuantizationType.Q8_0
+            numbers = gguf.quantize(numbers, kind)
         prefix = "" if name.startswith("lm_head") else "model."
-        writer.add_tensor(names.get_name(prefix + name, (".weight",)), array.numpy(), raw_dtype=kind)
+        writer.add_tensor(names.get_name(prefix + name, (".weight",)), numbers, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -88,20 +93,20 @@ class LlamaCpp:
     Its cache is in float32 for a float32 model, else in half precision, as it is by default.
     """
 
-    def __init__(self, model: GPT) -> None:
+    def __init__(self, model: GPT, in_8_bits: bool = False) -> None:
         """Hands weights over, through a file; a ValueError says what is missing."""
         self.library = installed("llama_cpp", "llama-cpp-python", EXTRA)
         logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)  # else it prints warnings
         self.config = model.config
         self.vocab_size = model.vocab_size
         self.device = model.device
-        self.whole = model.dtype == torch.float32
+        self.whole = model.dtype == torch.float32 and not in_8_bits
         how = self.library.llama_model_default_params()
         how.use_mmap = False
         how.n_gpu_layers = 0
         with TemporaryDirectory() as folder:
             path = Path(folder) / "model.gguf"
-            write_gguf(model, path)
+            write_gguf(model, path, in_8_bits)
             self.model = self.library.llama_model_load_from_file(str(path).encode(), how)
         if not self.model:
             raise ValueError("llama.cpp cannot read the file that gguf has written")
@@ -167,11 +172,12 @@ class Context:
 
 
 PEERS = {"transformers": TransformersGPT, "llama.cpp": LlamaCpp}
+IN_8_BITS = {"llama.cpp": partial(LlamaCpp, in_8_bits=True)}
 
 
 def measure(bench: BenchRun) -> Results:
     """Measures our backends and theirs; each row also has what theirs come to in the same place."""
-    results = real_sizes.measure(bench, real_sizes.MAKERS | PEERS)
+    results = real_sizes.measure(bench, real_sizes.MAKERS | PEERS, real_sizes.IN_8_BITS | IN_8_BITS)
     where = itemgetter("shape", "dtype", "threads")
     speeds = {(where(row), row["backend"]): row["tokens_per_second"] for row in results["points"]}
     for row in results["points"]:

@@ -17,7 +17,7 @@ from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
 from minispec.io.checkpoint import Pair
 from minispec.io.files import format_path, printable_line
 from minispec.io.tokenizer import Tokenizer
-from minispec.native.backend import AUTO
+from minispec.native.backend import AUTO, NATIVE
 
 COLUMNS = (
     BarColumn(),
@@ -58,6 +58,8 @@ def bench(
     models = options.open_models(pair, target, draft, device, dtype)
     if prompts is not None:
         models = replace(models, info={**models.info, "prompts": read_prompts(prompts, models.tokenizer)})
+    if models.kept is not None and backend == AUTO:
+        backend = NATIVE.name  # no other keeps weights in 8 bits
     if backend != AUTO:  # else the bench says itself which backends cannot be had
         plan = replace(plan, backends=tuple(choice.name for choice in options.find_backends(backend)))
     run_shown(models, output, as_json, sections=sections, plan=plan, seed=seed)

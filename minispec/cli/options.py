@@ -4,6 +4,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, get_origin, get_type_hints
 
@@ -47,7 +48,7 @@ def with_options(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-DTYPES = ("float32", "bfloat16", "float64")
+DTYPES = ("float32", "bfloat16", "float64", "int8")
 
 
 def console(as_json: bool = False) -> Console:
@@ -113,9 +114,13 @@ def open_models(pair: str | None, target: Path | None, draft: Path | None, devic
         raise ValueError("--pair and --target with --draft exclude each other: give the pair, or two models")
     location = check_device(device)
     weights = getattr(torch, choose(dtype, DTYPES, "--dtype"))
+    kept = None if weights.is_floating_point else weights
+    loaded = torch.float32 if kept else weights
     if target is None or draft is None:
-        return load_pair("stories" if pair is None else pair, device=location, dtype=weights)
-    return load_models(target, draft, device=location, dtype=weights)
+        models = load_pair("stories" if pair is None else pair, device=location, dtype=loaded)
+    else:
+        models = load_models(target, draft, device=location, dtype=loaded)
+    return replace(models, kept=kept)
 
 
 def read_prompt(prompt: str | None) -> str:

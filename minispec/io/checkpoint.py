@@ -52,6 +52,7 @@ class Pair:
     tokenizer: Tokenizer  #: of both
     folder: Path  #: the folder that they were read from
     info: Mapping[str, Any] = field(default_factory=dict)  #: what `pair.json` says: corpus, losses, …
+    kept: torch.dtype | None = None  #: int8: the native backend rounds matrices to 8 bits; None: it does not
 
     @property
     def name(self) -> str:

@@ -145,14 +145,22 @@ def on_backend(pair: Pair, name: str) -> Models:
     The backend is `torch`, `native`, or `auto`: native where it can be had, else torch.
 
     Raises:
-        ValueError: if the name is unknown, or the native backend cannot be had here (see `NativeGPT`).
+        ValueError: if the name is unknown, the native backend cannot be had here (see `NativeGPT`), or the
+            pair's weights are to be kept in 8 bits and the backend is not native.
     """
     if name == AUTO:
         try:
             return on_backend(pair, NATIVE.name)
         except ValueError as error:
+            if pair.kept is not None:
+                raise
             return Models(pair.target, pair.draft, TORCH, f"computing with the torch backend: {error}")
     if name not in BACKENDS:
         raise ValueError(f"there is no backend {name!r}; choose {', '.join(BACKENDS)} or {AUTO}")
     backend = BACKENDS[name]
-    return Models(backend.model(pair.target), backend.model(pair.draft), backend)
+    if pair.kept is None:
+        return Models(backend.model(pair.target), backend.model(pair.draft), backend)
+    if backend is not NATIVE:
+        raise ValueError(f"only the native backend keeps weights in 8 bits: use --backend {NATIVE.name}")
+    target, draft = (NativeGPT(model, kept=pair.kept) for model in (pair.target, pair.draft))
+    return Models(target, draft, backend)

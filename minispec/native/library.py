@@ -48,7 +48,7 @@ FLAGS = flags_for(platform.system(), platform.machine())
 def load_native(
     dtype: torch.dtype, source: Path | None = None, flags: Sequence[str] | None = None
 ) -> SimpleNamespace:
-    """Returns the functions of `native.cpp`, for weights of a type: float32, float64 or bfloat16.
+    """Returns the functions of `native.cpp`, for matrices that are kept in a type of `TYPES`.
 
     The library is built first if it is not in its folder, or is damaged. By default it is of the shipped
     source, with `FLAGS`. Raises ValueError if there is no C++ compiler, the folder cannot be written, or the
@@ -67,7 +67,7 @@ def library_folder() -> Path:
 def functions_of(path: Path, dtype: torch.dtype) -> SimpleNamespace:
     """Returns the functions of a library, and the number of a type for them; all that use it share them."""
     library = ctypes.CDLL(str(path))
-    native = SimpleNamespace(type=TYPES[dtype])
+    native = SimpleNamespace(type=TYPES[dtype], dtype=dtype)
     for name, (result, arguments) in FUNCTIONS.items():
         function = library[name]
         function.restype = result

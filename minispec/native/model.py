@@ -5,7 +5,6 @@ nine new tokens, of all rows, so that checking a draft costs far less than writi
 many as torch may use, where the model is large enough for that to be faster.
 """
 
-import copy
 import ctypes
 import os
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from minispec.core.model import GPT, GPTConfig, Tree
 from minispec.native.cache import NativeCache
 from minispec.native.checks import check, check_ids, check_memory, checked, memory_errors, space_for
 from minispec.native.library import load_native
-from minispec.native.pack import Packed, pack_model
+from minispec.native.pack import Packed, as_kept, pack_model
 from minispec.native.structs import COMPUTES_IN, INT, BlockRecord
 
 MOST_THREADS = 62  # that `Team` in threads.h can count
@@ -38,7 +37,7 @@ class NativeLayers:
         packed_layers: how many there are.
         hidden_size: D.
         max_length: the context.
-        weights_dtype: the type of their weights.
+        weights_dtype: the type of the weights that they were made of.
         dtype: the type that they compute in, that of their states and caches: float32 or float64.
         device: the CPU.
         threads: how many share a forward, if torch may use as many.
@@ -58,14 +57,14 @@ class NativeLayers:
         dtype: torch.dtype,
         threads: int,
     ) -> None:
-        """Takes what the library has packed: so many layers, of weights of a type."""
+        """Takes what the library has packed: so many layers, made of weights of a type."""
         self.native = native
         self.packed = packed
         self.config = config
         self.packed_layers = layers
         self.embeds = False
         self.weights_dtype = dtype
-        self.dtype = COMPUTES_IN[dtype]
+        self.dtype = COMPUTES_IN[native.dtype]
         self.hidden_size = config.width
         self.max_length = config.max_length
         self.threads = threads
@@ -180,13 +179,15 @@ class NativeGPT(NativeLayers):
         vocab_size: V.
     """
 
-    def __init__(self, model: GPT, threads: int | None = None) -> None:
+    def __init__(self, model: GPT, threads: int | None = None, kept: torch.dtype | None = None) -> None:
         """Packs a model's weights; the first time, the library is built, which takes some seconds.
 
         Args:
             model: a GPT on a CPU, in float32, float64 or bfloat16. Weights in bfloat16 stay as they are, and
                 all sums are in float32.
             threads: how many share a forward, 62 at most; by default what `threads_for` says.
+            kept: int8 rounds matrices to 8 bits (see `pack.py`); all sums are in float32. By default they are
+                kept as they are.
 
         Raises:
             TypeError: if the model is no GPT, or `threads` no integer.
@@ -203,9 +204,11 @@ class NativeGPT(NativeLayers):
                 "the native backend is for float32, float64 or bfloat16 on a CPU; elsewhere use "
                 "--backend torch"
             )
+        if kept not in (None, torch.int8):
+            raise ValueError(f"matrices are kept as they are, or in torch.int8, not in {kept}")
         threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
         with memory_errors(), torch.device("cpu"):  # whatever the default device is
-            native = load_native(model.dtype)
+            native = load_native(kept or model.dtype)
             packed = pack_model(native, model, threads)
         super().__init__(native, packed, model.config, model.config.layers, model.dtype, threads)
         self.vocab_size = model.vocab_size
@@ -261,8 +264,7 @@ class NativeGPT(NativeLayers):
         blocks = (text[:, :1], text[:, 1:])
         # The second is empty where the context holds one token.
         logits = torch.cat([self(block, cache) for block in blocks if block.numel()], dim=1)
-        if model.dtype != self.dtype:
-            model = copy.deepcopy(model).to(self.dtype)
+        model = as_kept(model, self.native.dtype)
         # A damaged model gives NaN; that is for the warp to report.
         logits, expected = (x.where(x.isfinite(), torch.nan) for x in (logits, model(text)))
         if not torch.allclose(logits, expected, rtol=0, atol=TOLERANCE, equal_nan=True):

@@ -6,9 +6,13 @@
 * A norm divides by hypot(‖x‖, √(D·ε)): √D times the root of mean square plus ε. That √D goes into its gain.
 
 No number of a matrix changes. So weights of 16 bits stay exactly what they are, and all sums are of 32 bits.
+Only where matrices are kept in 8 bits are they rounded: 32 weights of one output share a scale. Embeddings
+are not: they are looked up, and fewer bits would save no time.
+
 `core/model.py` is the one to read; tests hold the two to each other.
 """
 
+import copy
 import ctypes
 import weakref
 from collections.abc import Sequence
@@ -21,6 +25,9 @@ from torch import Tensor, nn
 from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_tables
 from minispec.native.checks import check
 from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
+
+GROUP = 32  # weights of one output, neighbours in depth, that share a scale
+LARGEST = 127  # whole number of 8 bits that stands for a weight
 
 
 class Packed:
@@ -48,16 +55,18 @@ class PackedMatrix(Packed):
     """
 
     def __init__(self, native: SimpleNamespace, weight: Tensor, threads: int) -> None:
-        """Has the library pack weights [in, out] without gaps."""
-        super().__init__(native, "matrix", *weight.shape, threads, weight.data_ptr())
-        self.sizes = tuple(weight.shape)
+        """Has the library pack weights [out, in]."""
+        self.sizes = weight.shape[1], weight.shape[0]
+        packed = packed_matrix(weight, native.dtype)
+        super().__init__(native, "matrix", *self.sizes, threads, packed.data_ptr())
 
 
 @torch.no_grad()
 def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> Packed:
-    """Packs a model of one of the types in `COMPUTES_IN`, its matrices cut for so many threads.
+    """Packs a model, its matrices cut for so many threads.
 
-    ValueError if a weight is missing, or not of the size that the config says.
+    They are kept in the type that the library's functions are for, one of `COMPUTES_IN`. ValueError if a
+    weight is missing, or not of the size that the config says.
     """
     with torch.device("meta"):  # without memory: only its sizes are asked
         expected = GPT(model.config)
@@ -82,12 +91,13 @@ def pack_layers(
     ValueError if they are not of the sizes that the config says.
     """
     check_parts(config, [*blocks, norm])
-    dtype = COMPUTES_IN[norm.weight.dtype]
+    dtype = COMPUTES_IN[native.dtype]
     half = config.head_dim // 2
     tables = [table[:, :half].to(dtype) for table in rotary_tables(config)]
-    layers = [weight for block in blocks for weight in packed_block(cast(Block, block), config)]
-    embedding, head = (None, None) if ends is None else (ends[0].to(dtype), ends[1].t())
-    weights = [embedding, *layers, head, packed_gain(norm.weight), *tables]
+    layers = [weight for block in blocks for weight in packed_block(cast(Block, block), config, native.dtype)]
+    embedding = None if ends is None else ends[0].to(dtype)
+    head = None if ends is None else packed_matrix(ends[1], native.dtype)
+    weights = [embedding, *layers, head, packed_gain(norm.weight, dtype), *tables]
     kept = [None if weight is None else weight.detach().contiguous() for weight in weights]
     addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
     c = config
@@ -105,8 +115,7 @@ def check_type(module: nn.Module, dtype: torch.dtype) -> None:
 @torch.no_grad()
 def pack_matrix(native: SimpleNamespace, linear: nn.Linear, threads: int) -> PackedMatrix:
     """Packs a matrix, cut for so many threads."""
-    weight = linear.weight.t().contiguous()  # [in, out]
-    return PackedMatrix(native, weight, threads)
+    return PackedMatrix(native, linear.weight, threads)
 
 
 def check_parts(config: GPTConfig, parts: Sequence[nn.Module]) -> None:
@@ -126,21 +135,70 @@ def sizes_of(model: nn.Module) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in model.state_dict().items()}
 
 
-def packed_block(block: Block, config: GPTConfig) -> list[Tensor]:
-    """Returns one layer's matrices, [in, out] each, and its gains, in the order of `pack_layers`."""
+def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Tensor]:
+    """Returns one layer's matrices and its gains, in the order of `pack_layers`."""
     attention = block.self_attn
     mlp = block.mlp
     size = config.head_dim
     q, k = (side_by_side(projection.weight, size) for projection in (attention.q_proj, attention.k_proj))
     matrices = [torch.cat([q, k, attention.v_proj.weight]), attention.o_proj.weight]
     matrices += [mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
-    norms = (block.input_layernorm, block.post_attention_layernorm)
-    return [*(weight.t() for weight in matrices), *(packed_gain(norm.weight) for norm in norms)]
+    gains = [norm.weight for norm in (block.input_layernorm, block.post_attention_layernorm)]
+    return [
+        *(packed_matrix(weight, kept) for weight in matrices),
+        *(packed_gain(gain, COMPUTES_IN[kept]) for gain in gains),
+    ]
 
 
-def packed_gain(gain: Tensor) -> Tensor:
+def packed_matrix(weight: Tensor, kept: torch.dtype) -> Tensor:
+    """Returns a matrix [out, in] as the library reads it: [in, out], of a type in `COMPUTES_IN`.
+
+    In 8 bits it is their bytes in a row: scales [groups, out], then numbers [in, out].
+    """
+    if kept is not torch.int8:
+        return weight.t().to(kept).contiguous()
+    numbers, scales = quantized(weight)
+    rows = numbers.flatten(1)[:, : weight.shape[1]].t()
+    return torch.cat([scales.t().flatten().view(torch.int8), rows.flatten()])
+
+
+def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Rounds a matrix [out, in] to 8 bits: numbers [out, groups, 32] and scales [out, groups], in bfloat16.
+
+    A scale is the group's largest weight over 127, rounded up. That of a group with NaN or infinity is NaN,
+    and so is what a damaged model computes.
+    """
+    depth = weight.shape[1]
+    groups = nn.functional.pad(weight.float(), (0, -depth % GROUP)).unflatten(1, (-1, GROUP))
+    exact = groups.abs().amax(-1) / LARGEST
+    scales = ((exact.view(torch.int32) + 0xFFFF) & ~0xFFFF).view(torch.float32)  # the upper halves
+    scales = torch.where(exact.isfinite(), scales, torch.nan)
+    numbers = (groups / scales[..., None]).nan_to_num().round().clamp(-LARGEST, LARGEST)
+    return numbers.to(torch.int8), scales.to(torch.bfloat16)
+
+
+def restored(weight: Tensor) -> Tensor:
+    """Returns a matrix [out, in] as 8 bits keep it, in float32."""
+    numbers, scales = quantized(weight)
+    return (numbers * scales[..., None].float()).flatten(1)[:, : weight.shape[1]]
+
+
+@torch.no_grad()
+def as_kept(model: GPT, kept: torch.dtype) -> GPT:
+    """Returns the GPT that the library computes where it keeps a model's matrices in a type."""
+    if kept is model.dtype is COMPUTES_IN[kept]:
+        return model
+    copied = copy.deepcopy(model).to(COMPUTES_IN[kept])
+    if kept is torch.int8:
+        for module in copied.modules():
+            if isinstance(module, nn.Linear):  # a tied embedding stays as it is
+                module.weight = nn.Parameter(restored(module.weight), requires_grad=False)
+    return copied
+
+
+def packed_gain(gain: Tensor, dtype: torch.dtype) -> Tensor:
     """Multiplies √D into a norm's gain: [D] -> the same, of the type that is computed in."""
-    return gain.to(COMPUTES_IN[gain.dtype]) * gain.shape[0] ** 0.5
+    return gain.to(dtype) * gain.shape[0] ** 0.5
 
 
 def side_by_side(weight: Tensor, head_dim: int) -> Tensor:

@@ -13,8 +13,9 @@ INT = ctypes.c_int64
 ADDRESS = ctypes.c_void_p
 ENUM = ctypes.c_int
 C_TYPES = {"int64_t": INT, "double": ctypes.c_double, "void": None}  # the others are enums, or addresses
-TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}  # `ms_type`
-COMPUTES_IN = {torch.float32: torch.float32, torch.float64: torch.float64, torch.bfloat16: torch.float32}
+# The types of matrices, as `ms_type` counts them, and what is computed in.
+TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.int8: 3}
+COMPUTES_IN = {kept: torch.float64 if kept is torch.float64 else torch.float32 for kept in TYPES}
 
 
 class Status(IntEnum):

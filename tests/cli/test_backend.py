@@ -61,6 +61,14 @@ def test_both_backends_emit_the_same(settings, generate, used):
         assert [other[part] for other in others] == [plain[part]] * 2
 
 
+@needs_compiler
+def test_weights_of_8_bits_are_native(generate, used):
+    """The greedy text with a draft is that without one; auto is native."""
+    line = "--temperature 0 --max-new-tokens 30 --ignore-eos --dtype int8 --backend"
+    drafted, alone = (generate(f"{line} {rest}") for rest in ("native --k 3", "auto --target-only"))
+    assert drafted["tokens"] == alone["tokens"] and used == ["native", "native"]
+
+
 def test_without_a_compiler_auto_is_torch_and_native_is_refused(document, refused, pair, used, no_compiler):
     """Torch's text, and one line that says why, of `generate` and `demo`; every command refuses native."""
     options = ("--pair", pair)

@@ -47,6 +47,7 @@ WRONG = [  # with a pair
     ("generate --prompt a --seed -1", "'--seed'"),
     ("generate --prompt a --seed 4294967296", "'--seed'"),
     ("generate --prompt a --dtype int3", "dtype"),
+    ("generate --prompt a --dtype int8", "8 bits: use --backend native"),
     ("generate --prompt a --device abacus", "device"),
     ("generate --prompt a --device cpu:x", "--device 'cpu:x' is unknown"),
     pytest.param("generate --prompt a --device cuda", "no GPU", marks=NO_GPU),

@@ -90,7 +90,7 @@ def test_real_sizes_are_one_table(quick, monkeypatch):
     monkeypatch.setitem(real_sizes.MAKERS, "absent", lambda *_: load_pair("absent"))
     out, reasons = quick("real-sizes")
     assert "float32: milli" in out and "bfloat16: milli" in out and "native" in out
-    assert out.count("tiny") == 2 * 3 * len({1, min(2, torch.get_num_threads())}) + 2 * 4  # decoding
+    assert out.count("tiny") == 3 * (3 * len({1, min(2, torch.get_num_threads())}) + 4)  # forwards, decoding
     assert reasons.startswith(": absent, float32")
 
 

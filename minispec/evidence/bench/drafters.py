@@ -1,8 +1,8 @@
 """The section on drafters: every way to draft, on every pair that is there, side by side in one table.
 
 Each drafter decodes on each backend that it has, greedy and sampled, at the K that suits it there. Its
-speed-up is over the target alone on the same backend; beside it stands that over the target alone where that is
-fastest. The prediction was made before, from prompts that nothing is measured on.
+speed-up is over the target alone on the same backend; beside it stands that over the target alone where it
+is fastest.
 
 A tree has `NODES` tokens. The draft model drafts as many in a chain, too: a pair with equal verified tokens.
 """
@@ -11,7 +11,6 @@ import gc
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from statistics import median
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -23,18 +22,14 @@ from minispec.drafters.exit import EarlyExitGPT
 from minispec.drafters.parallel import ParallelGPT
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting, figures, positions_of, ratio, total_of
-from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results, group
 from minispec.evidence.bench.sections import choose_k, target_only, threads_of
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.heads import MAKERS, load_heads
-from minispec.io.observe import record
 from minispec.native.drafters import make_drafter
 from minispec.native.model import NativeGPT
 
 PAIRS = ("stories", "english", "python")  # with the first come the others, where they were trained
-CACHED = 112  # tokens of the text after which rounds are timed
-TIMED_TOKENS = 64  # of which rounds are timed
 MODELS = (nn.Module, NativeGPT, EarlyExitGPT, ParallelGPT)
 CODE = (type, FunctionType, ModuleType)
 # Rows: for each name a drafter, a kind of heads and values of K; None: what is usual.
@@ -73,8 +68,6 @@ def benches(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[BenchRun]:
 def measure_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Results]:
     """Yields what each drafter of a pair comes to, at its best K; notes which it has not."""
     _, chosen = choose_k(bench, [*settings_of(bench, unavailable)])
-    bench.tell("what should come out")
-    predicted = {setting: predict(bench, setting) for setting in chosen}
     sides = {
         setting: (
             bench.alone(setting.verifier, setting.temperature),
@@ -93,7 +86,6 @@ def measure_pair(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[Resul
             "backend": setting.models.backend.name,
             "lossless": True,  # both rules are, whatever is drafted: `minispec prove`
             "acceptance_by_position": [kept / tested for tested, kept in positions_of(drafted)],
-            "predicted_speedup": predicted[setting],
             **ratio("speedup_over_fastest", alone, drafted),
             "verified_per_target_call": total.drafted / total.row_rounds,
             "parameters": parameters,
@@ -134,37 +126,6 @@ def settings_of(bench: BenchRun, unavailable: dict[str, str]) -> Iterator[list[S
         is_common = len(set(reasons.values())) == 1 and len(reasons) == len(available)
         for backend, reason in reasons.items():  # a reason common to all backends is given once
             unavailable[f"{pair.name}, {name}" if is_common else f"{pair.name}, {name}, {backend}"] = reason
-
-
-def predict(bench: BenchRun, setting: Setting) -> float:
-    """Returns the speed-up that a setting should have on prompts that are not measured yet.
-
-    It is made of what is measured apart: the rate of the target alone on the backend, on the prompts that chose
-    K; the seconds of prefill and of a round; and the tokens of a target call, visited
-    on the prompts to learn from. What a draft model reads after full acceptance is left out.
-    """
-    wanted = (setting.models.backend.name, setting.verifier)
-    rows = bench.results["target-only"]["rows"]
-    rate = max(row["target_only"] for row in rows if (row["path"], row["verifier"]) == wanted)
-    new = bench.plan.new_tokens
-    total = setting.decode(bench.prompts.learning, bench.seed, new).statistics
-    assert total is not None and total.tokens_per_target_call is not None
-    # A look-up often finds less than K: a round is timed at the width that is usual.
-    width = min(setting.k, max(1, round(total.drafted / total.row_rounds)))
-    prefill, seconds = seconds_of_round(setting, width, bench.prompts.learning[0], bench.seed)
-    return 1 / rate / (prefill / new + seconds / total.tokens_per_target_call)
-
-
-def seconds_of_round(setting: Setting, k: int, prompt: list[int], seed: int) -> tuple[float, float]:
-    """Returns the seconds of prefill, and of a round that drafts K tokens."""
-    target = setting.models.target
-    settings = setting.drafting() | setting.sampling(seed, TIMED_TOKENS) | {"k": k}
-    # The text repeats itself, so that a look-up finds something.
-    text = (prompt[:8] * CACHED)[: min(CACHED, target.max_length - TIMED_TOKENS - 1)]
-    with using_threads(setting.threads):
-        trace = record(target, prompts=[text], observing=setting.models.backend.observe, **settings)
-    full_rounds = trace.rounds[1:-1] or trace.rounds  # the first has the prefill, the last may have no room for K
-    return trace.rounds[0].seconds["prefill"], median(sum(r.seconds.values()) for r in full_rounds)
 
 
 def training_of(pair: Pair, name: str) -> tuple[int, float | None]:

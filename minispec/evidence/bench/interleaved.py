@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import compress, zip_longest
+from operator import truediv
 from statistics import quantiles
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
@@ -42,7 +43,7 @@ class Run:
     statistics: Statistics | None = None  #: of the rounds; None for the target alone
     positions: Positions = ()  #: how often each drafted position was tested, and kept (see `by_position`)
     live: float = 1.0  #: of queues: which share of places in forwards belonged to a text in the making
-    forwards: Forwards = field(default_factory=Forwards)  #: seconds of them, where the library plays the rounds
+    forwards: Forwards = field(default_factory=Forwards)  #: their seconds, where the library plays the rounds
 
     @property
     def seconds_per_token(self) -> float:
@@ -60,9 +61,9 @@ class Run:
         return self.forwards.target and self.forwards.draft + self.forwards.target
 
     @property
-    def share(self) -> float | None:
-        """Seconds in forwards, those of prefill too, over all seconds; None where they are not counted."""
-        return (self.forward_seconds + self.forwards.prefill) / self.seconds if self.forward_seconds else None
+    def share(self) -> float:
+        """Seconds in forwards, those of prefill too, over all seconds; 0 where they are not counted."""
+        return self.forward_seconds and (self.forward_seconds + self.forwards.prefill) / self.seconds
 
 
 class Decodes(Protocol):
@@ -176,17 +177,13 @@ def ratio(name: str, slow: Sequence[Run], fast: Sequence[Run]) -> dict[str, Any]
 
 def limit_of(slow: Sequence[Run], fast: Sequence[Run]) -> float | None:
     """Returns the speed-up if there were nothing but forwards of rounds; None where they are not counted."""
-    pairs = [*zip(slow, fast, strict=True)]
-    if not all(run.forward_seconds for pair in pairs for run in pair):
-        return None
-    per_token = ([run.forward_seconds / run.tokens for run in pair] for pair in pairs)
-    return quartiles(slower / faster for slower, faster in per_token)[1]
+    slower, faster = ([run.forward_seconds / run.tokens for run in runs] for runs in (slow, fast))
+    return (all(faster) and quartiles(map(truediv, slower, faster))[1]) or None
 
 
 def share_of(runs: Sequence[Run]) -> float | None:
-    """Returns the median share of forwards in the time of runs; None where it is not known of all."""
-    shares = [run.share for run in runs if run.share is not None]
-    return quartiles(shares)[1] if shares and len(shares) == len(runs) else None
+    """Returns the median share of forwards in the time of runs; None where they are not counted."""
+    return quartiles(run.share for run in runs)[1] or None
 
 
 def tokens_per_second(runs: Sequence[Run]) -> float:

@@ -128,7 +128,7 @@ def compare(results: Mapping[str, Results]) -> Results:
 
 
 def measured(results: Mapping[str, Results]) -> Iterator[Results]:
-    """Yields all that was measured: section, half of the prompts, setting, speed-up, its quartiles and limit."""
+    """Yields all that was measured: section, half of prompts, setting, speed-up, quartiles and limit."""
     for section, key in MEASURED:
         for row in results.get(section, {}).get(key, []):
             low, high = row.get("speedup_quartiles") or (row["low"], row["high"])

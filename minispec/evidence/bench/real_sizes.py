@@ -32,9 +32,11 @@ SHAPES = {
 }
 Make = Callable[[GPT], LanguageModel]  # makes a backend's model
 MAKERS: Mapping[str, Make] = {"torch": lambda model: model, "native": NativeGPT}
+IN_8_BITS: Mapping[str, Make] = {"native": partial(NativeGPT, kept=torch.int8)}  # of float32
 # How far logits may be from those in float32: root of mean square, relative to that of the logits. The
-# readable code in bfloat16 is 0.01 to 0.03 away itself; a model with another base of its angles, 0.5.
-TOLERANCES = {"float32": 1e-4, "bfloat16": 0.05}
+# readable code in bfloat16 is 0.01 to 0.03 away itself, matrices of 8 bits are 0.03 to 0.05; a model with
+# another base of its angles, 0.5.
+TOLERANCES = {"float32": 1e-4, "bfloat16": 0.05, "int8": 0.1}
 TOKENS = (1, 5, 9)  # new ones, in one forward
 CACHED = 64  # tokens in the cache before
 SETTLE = 0.02  # seconds: threads of another library may spin for so long after their last forward
@@ -44,7 +46,9 @@ K = 4  # tokens of a draft where decoding is timed
 NEW = 32  # tokens that are decoded then
 
 
-def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
+def measure(
+    bench: BenchRun, makers: Mapping[str, Make] = MAKERS, in_8_bits: Mapping[str, Make] = IN_8_BITS
+) -> Results:
     """Times forwards in all shapes, types and numbers of threads; what cannot be had says why."""
     points: list[Results] = []
     unavailable: dict[str, str] = {}
@@ -56,15 +60,16 @@ def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
             for dtype in TOLERANCES:
                 model = random_model(config, dtype)
                 parameters[shape] = model.parameters_count
-                computed = backends(model, dtype, makers, unavailable)
+                computed = backends(model, dtype, in_8_bits if dtype == "int8" else makers, unavailable)
                 models |= {(name, dtype): model for name, model in computed.items()}
             bench.tell(f"{shape}: {len(models)} models in turn")
             points += [{"shape": shape} | point for point in measure_models(models, bench.plan.latencies)]
-            for dtype in TOLERANCES:
-                if model := models.get(("native", dtype)):
-                    bench.tell(f"{shape}: decoding, {dtype}")
-                    point = next(p for p in reversed(points) if (p["backend"], p["dtype"]) == ("native", dtype))
-                    point["decoding"] = [*decoding(model, config, point, bench.plan.latencies)]
+            # Of each the last counts, with most threads.
+            most = {(point["backend"], point["dtype"]): point for point in points}
+            for key, made in models.items():
+                if key[0] == NATIVE.name:
+                    bench.tell(f"{shape}: decoding, {key[1]}")
+                    most[key]["decoding"] = [*decoding(made, config, most[key], bench.plan.latencies)]
     return {
         "cached_tokens": CACHED,
         "decoding": {"k": K, "new_tokens": NEW},
@@ -76,7 +81,10 @@ def measure(bench: BenchRun, makers: Mapping[str, Make] = MAKERS) -> Results:
 
 @torch.no_grad()
 def random_model(config: GPTConfig, dtype: str) -> GPT:
-    """Draws weights with which no part of the forward is idle; in bfloat16 they are the same, rounded."""
+    """Draws weights with which no part of the forward is idle; in bfloat16 they are the same, rounded.
+
+    For int8 they are in float32: a backend rounds them itself.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = GPT(config)
@@ -85,7 +93,7 @@ def random_model(config: GPTConfig, dtype: str) -> GPT:
                 nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
             else:
                 nn.init.uniform_(weight, 0.5, 1.5)
-    return model.to(getattr(torch, dtype)).requires_grad_(False).eval()
+    return model.to(torch.bfloat16 if dtype == "bfloat16" else torch.float32).requires_grad_(False).eval()
 
 
 @torch.inference_mode()
@@ -145,11 +153,14 @@ def measure_models(models: Mapping[tuple[str, str], LanguageModel], repeats: int
 def decoding(model: LanguageModel, config: GPTConfig, point: Results, repeats: int) -> Iterator[Results]:
     """Times decoding with a native model, alone and with a draft, greedy and sampled.
 
-    Which tokens a small random draft model drafts does not matter: what counts is how much longer decoding takes
-    than its forwards, which were timed alone. Prefill is left out. point: what these came to, with most threads.
+    Which tokens a small random draft model drafts does not matter: what counts is how much longer decoding
+    takes than its forwards, which were timed alone. Prefill is left out.
+
+    point: what the forwards came to, with most threads.
     """
     small = replace(config, layers=1, width=64, heads=1, kv_heads=1, ffn=64)
-    draft = NativeGPT(random_model(small, point["dtype"]))
+    make = (IN_8_BITS if point["dtype"] == "int8" else MAKERS)["native"]
+    draft = make(random_model(small, point["dtype"]))
     (seconds,) = interleaved_seconds({"": forward_task(draft, CACHED, 1)}, repeats).values()
     costs = Costs(1000 * median(seconds), {int(n): t for n, t in point["milliseconds"].items()})
     models = Models(model, draft, NATIVE)

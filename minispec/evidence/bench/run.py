@@ -114,7 +114,7 @@ def new_report(pair: Pair, plan: Plan, seed: int, selected: Sequence[str]) -> di
                 "plan": asdict(plan),
                 "seed": seed,
                 "prompt_tokens": PROMPT_TOKENS,
-                "dtype": str(pair.target.dtype).removeprefix("torch."),
+                "dtype": str(pair.kept or pair.target.dtype).removeprefix("torch."),
                 "device": pair.target.device.type,
                 "end_of_sequence": "off",
                 "prefill": "included on both sides",

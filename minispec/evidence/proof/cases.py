@@ -89,9 +89,11 @@ class Case:
         """The longest text that both models hold."""
         return min(self.target.max_length, self.draft.max_length)
 
-    def rounds(self, prompts: Sequence[Sequence[int]], rng: Rng) -> Iterator[Round]:
-        """Runs the shipped loop in this setting, on any prompts."""
-        return speculate(
+    def rounds(
+        self, prompts: Sequence[Sequence[int]], rng: Rng, loop: Callable[..., Iterator[Round]] = speculate
+    ) -> Iterator[Round]:
+        """Runs the shipped loop, or a backend's, in this setting, on any prompts."""
+        return loop(
             self.target,
             self.make_drafter(),
             prompts,

@@ -4,6 +4,7 @@ from functools import cache
 
 import torch
 
+from minispec.core.loop import speculate
 from minispec.core.model import GPT, GPTConfig
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import speculative_distributions
@@ -14,6 +15,7 @@ from minispec.native.decisions import native_coupled
 from minispec.native.model import NativeGPT
 
 FORWARDS = 200
+ROUND_SEEDS = 4
 MAX_LENGTH = 16  # tokens
 
 
@@ -43,6 +45,22 @@ def check_native_threads(case: Case) -> str | None:
                 return f"forward {index} of two threads has other logits than that of one"
     finally:
         torch.set_num_threads(torch_threads)
+    return None
+
+
+def check_native_rounds(case: Case) -> str | None:
+    """Played by the library, rounds are those of the core's loop over the same native parts, token by token."""
+    ours = on_native(case)
+    for seed in range(ROUND_SEEDS):
+        played, looped = (
+            [
+                (r.emitted, r.lengths, [probs.tolist() for probs in r.draft.probs])
+                for r in ours.rounds(case.prompts * 2, NATIVE.rng(seed), how)
+            ]
+            for how in (NATIVE.observe, speculate)
+        )
+        if played != looped:
+            return f"with seed {seed}, the rounds that the library plays are not those of the core's loop"
     return None
 
 

@@ -105,6 +105,7 @@ CHECKS = (
     Check("ends", state.check_ends),
     Check("randomness", state.check_randomness),
     Check("native", native.check_native, native=True),
+    Check("native-rounds", native.check_native_rounds, native=True),
     Check("native-threads", native.check_native_threads, native=True),
     Check("transformers-like", check_like_transformers, ours=False),
     Check("vllm-like-rejection", check_like_vllm_rejection, ours=False),

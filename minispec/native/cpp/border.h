@@ -24,6 +24,7 @@ ms_status with_type(ms_type type, Call call) {
             case MS_F32: return call(Kinds<float, float>{});
             case MS_F64: return call(Kinds<double, double>{});
             case MS_BF16: return call(Kinds<float, Half>{});
+            case MS_INT8: return call(Kinds<float, Byte>{});
         }
     } catch (const std::bad_alloc&) {
     }

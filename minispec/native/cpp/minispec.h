@@ -21,7 +21,9 @@ typedef enum {
     MS_BAD_DISTRIBUTION,  // a number is negative or not finite, or the sum is not 1
 } ms_status;
 
-typedef enum { MS_F32, MS_F64, MS_BF16 } ms_type;  // of the matrices of a model
+// Of the matrices of a model. MS_INT8: whole numbers, of which 32 rows share a scale in each column. The scales, upper
+// halves of floats [depth / 32 up, columns], come before the numbers [depth, columns].
+typedef enum { MS_F32, MS_F64, MS_BF16, MS_INT8 } ms_type;
 
 // ---- Models
 

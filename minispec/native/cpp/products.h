@@ -6,6 +6,9 @@
 // draft takes far less time than to write as many tokens.
 #pragma once
 
+#include <type_traits>
+#include <utility>
+
 #include "threads.h"
 #include "vectors.h"
 
@@ -46,14 +49,19 @@ void each_panel(Int vectors, Int parts, Int from, Int to, Visit visit) {
 template <class T, class W>
 constexpr int STACKED = sizeof(T) / sizeof(W);
 
-// A depth, up to a whole number of such rows.
-template <class T, class W>
-constexpr Int stacked_depth(Int depth) { return (depth + STACKED<T, W> - 1) / STACKED<T, W> * STACKED<T, W>; }
+// So many rows of bytes share a scale in each column. Before two such groups lie their scales, two rows of halves.
+constexpr Int GROUP = 32;
 
-// c[HEIGHT, WIDTH vectors] (+)= a[HEIGHT, depth] · b[depth, WIDTH vectors]. The sums stay in registers.
+// How many numbers W a column takes in a panel: its depth, up to a whole number of such rows.
+template <class T, class W>
+constexpr Int stacked_depth(Int depth) {
+    if (std::is_same_v<W, Byte>) return (depth + 2 * GROUP - 1) / (2 * GROUP) * (2 * GROUP + STACKED<T, W>);
+    return (depth + STACKED<T, W> - 1) / STACKED<T, W> * STACKED<T, W>;
+}
+
+// sum[HEIGHT, WIDTH vectors] += a[HEIGHT, depth] · b[depth, WIDTH vectors]; returns where b ends.
 template <class T, class W, int HEIGHT, int WIDTH>
-void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_row, bool add) {
-    typename Lanes<T>::Vector sum[HEIGHT][WIDTH] = {};
+const W* add_up(const T* a, Int a_row, Int depth, const W* b, Int b_row, typename Lanes<T>::Vector (&sum)[HEIGHT][WIDTH]) {
     for (Int k = 0; k < depth; k += STACKED<T, W>, b += b_row) {
         typename Lanes<T>::Vector rows[WIDTH];
         for (int j = 0; j < WIDTH; ++j) {
@@ -61,6 +69,7 @@ void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_r
             __builtin_prefetch(b + SOON * b_row + j * Lanes<W>::count);
             __builtin_prefetch(b + LATER * b_row + j * Lanes<W>::count, 0, 2);
         }
+#pragma GCC unroll 4  // else GCC keeps sums in memory
         for (int d = 0; d < STACKED<T, W>; ++d) {
             typename Lanes<T>::Vector weight[WIDTH];
             for (int j = 0; j < WIDTH; ++j) weight[j] = row_of<T, W>(rows[j], d);
@@ -68,16 +77,41 @@ void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_r
                 for (int j = 0; j < WIDTH; ++j) sum[i][j] += a[i * a_row + k + d] * weight[j];
         }
     }
-    for (int i = 0; i < HEIGHT; ++i)
-        for (int j = 0; j < WIDTH; ++j) {
-            T* to = c + i * c_row + j * Lanes<T>::count;
-            if (add) sum[i][j] += load<T>(to);
-            std::memcpy(to, &sum[i][j], BYTES);
-        }
+    return b;
 }
 
+// c[HEIGHT, WIDTH vectors] (+)= a[HEIGHT, depth] · b[depth, WIDTH vectors]. The sums stay in registers; those of bytes
+// for a group of rows, and then they are scaled.
+template <class T, class W, int HEIGHT, int WIDTH>
+void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_row, bool add) {
+    constexpr bool SCALED = std::is_same_v<W, Byte>;
+    const Int group = SCALED ? GROUP : depth;
+    const W* scales = b;
+    for (Int begin = 0; begin < depth; begin += group, add = true) {
+        const int second = begin / GROUP % 2;  // of the two groups that follow their scales
+        if (SCALED && !second) scales = std::exchange(b, b + b_row);
+        typename Lanes<T>::Vector sum[HEIGHT][WIDTH] = {};
+        b = add_up<T, W>(a + begin, a_row, std::min(group, depth - begin), b, b_row, sum);
+        for (int i = 0; i < HEIGHT; ++i)
+            for (int j = 0; j < WIDTH; ++j) {
+                T* to = c + i * c_row + j * Lanes<T>::count;
+                typename Lanes<T>::Vector all = {};
+                if (add) all = load<T>(to);
+                if constexpr (SCALED)
+                    all += sum[i][j] * row_of<T, Half>(load<T>(scales + j * Lanes<W>::count), second);
+                else
+                    all += sum[i][j];
+                std::memcpy(to, &all, BYTES);
+            }
+    }
+}
+
+// How many rows a tile has at most: bytes need more registers on their way to numbers.
+template <class W>
+constexpr int HIGHEST = std::is_same_v<W, Byte> ? HIGH - 1 : HIGH;
+
 // Finds the tile of a height and width that are known only now.
-template <class T, class W, int HEIGHT = HIGH, int WIDTH = WIDE>
+template <class T, class W, int HEIGHT = HIGHEST<W>, int WIDTH = WIDE>
 void any_tile(Int height, Int width, const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_row,
               bool add) {
     if constexpr (HEIGHT > 1)
@@ -100,7 +134,7 @@ void multiply(const T* a, Int a_row, Int rows, const Matrix<W>& b, T* c, Int c_r
         const W* panel = b.data + first * lanes * (b.stride ? 1 : stacked_depth<T, W>(b.depth));
         const Int b_row = b.stride ? b.stride : width * Lanes<W>::count;
         for (Int row = 0, height; row < rows; row += height) {
-            const Int tiles = (rows - row + HIGH - 1) / HIGH;
+            const Int tiles = (rows - row + HIGHEST<W> - 1) / HIGHEST<W>;
             height = (rows - row + tiles - 1) / tiles;  // the rows are shared evenly
             any_tile<T, W>(height, width, a + row * a_row, a_row, b.depth, panel, b_row,
                            c + row * c_row + first * lanes, c_row, add);
@@ -108,18 +142,36 @@ void multiply(const T* a, Int a_row, Int rows, const Matrix<W>& b, T* c, Int c_r
     });
 }
 
-// A copy of a matrix [depth, columns] in panels, its last columns and rows padded with 0.
+// Copies the scales [groups, columns] of some columns of bytes into their panel, whose rows are `width` vectors long.
+template <class T>
+void copy_scales(const Byte* from, Int groups, Int columns, Int first, Int real, Byte* to, Int width) {
+    constexpr Int D = STACKED<T, Byte>, SIZE = sizeof(Half);
+    for (Int group = 0; group < groups; ++group) {
+        const Int row = group / 2 * (2 * GROUP / D + 1);
+        for (Int i = 0; i < real; ++i)
+            std::memcpy(to + row * width * Lanes<Byte>::count + i * D + group % 2 * SIZE,
+                        from + (group * columns + first + i) * SIZE, SIZE);
+    }
+}
+
+// A copy of a matrix [depth, columns] in panels, its last columns and rows padded with 0. Before bytes come their
+// scales, halves [groups, columns].
 template <class T, class W>
 Weights<W> panels(const W* from, Int depth, Int columns, Int parts) {
-    const Int lanes = Lanes<T>::count, all = padded<T>(columns);
+    constexpr bool SCALED = std::is_same_v<W, Byte>;
+    constexpr Int D = STACKED<T, W>, lanes = Lanes<T>::count;
+    const Int all = padded<T>(columns), groups = (depth + GROUP - 1) / GROUP;
+    const W* rows = SCALED ? from + groups * columns * Int(sizeof(Half)) : from;
     Weights<W> made{memory<W>(stacked_depth<T, W>(depth) * all), depth, columns, std::min(parts, all / lanes)};
     each_panel(all / lanes, made.parts, 0, made.parts, [&](Int first, Int width) {
         W* to = made.memory.get() + first * lanes * stacked_depth<T, W>(depth);
         const Int real = std::min(width * lanes, columns - first * lanes);
-        constexpr Int D = STACKED<T, W>;
-        for (Int k = 0; k < depth; ++k)
+        if constexpr (SCALED) copy_scales<T>(from, groups, columns, first * lanes, real, to, width);
+        for (Int k = 0; k < depth; ++k) {
+            const Int row = k / D + SCALED * (k / (2 * GROUP) + 1);
             for (Int i = 0; i < real; ++i)
-                to[(k / D * width * lanes + i) * D + k % D] = from[k * columns + first * lanes + i];
+                to[(row * width * lanes + i) * D + k % D] = rows[k * columns + first * lanes + i];
+        }
     });
     return made;
 }

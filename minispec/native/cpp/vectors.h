@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <type_traits>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -37,6 +38,7 @@ struct Lanes {
 };
 
 using Half = std::uint16_t;  // the upper half of a float, whose lower one is 0
+using Byte = std::int8_t;    // a whole number, to be multiplied by a scale
 
 template <class T>
 constexpr Int padded(Int columns) { return (columns + Lanes<T>::count - 1) / Lanes<T>::count * Lanes<T>::count; }
@@ -49,15 +51,17 @@ typename Lanes<T>::Vector load(const void* from) {
     return vector;
 }
 
-// Row d of as many rows of weights W as a vector holds side by side: it is the only one, or one of two rows of halves.
-// Of each 32 bits the lower 16 belong to the first, the upper ones to the second.
+// Row d of as many rows of weights W as a vector holds side by side: it is the only one, or one of two rows of halves,
+// or of four of bytes. Of each 32 bits the lowest belong to the first.
 template <class T, class W>
 typename Lanes<T>::Vector row_of(typename Lanes<T>::Vector rows, int d) {
     if constexpr (sizeof(W) < sizeof(T)) {
-        typedef std::uint32_t Whole __attribute__((vector_size(BYTES)));
+        typedef std::int32_t Whole __attribute__((vector_size(BYTES)));
         Whole bits;
         std::memcpy(&bits, &rows, BYTES);
-        bits = d ? bits & 0xffff0000 : bits << 16;
+        if constexpr (std::is_same_v<W, Byte>)
+            return __builtin_convertvector(bits << (24 - 8 * d) >> 24, typename Lanes<T>::Vector);
+        bits = d ? bits & ~0xffff : bits << 16;
         std::memcpy(&rows, &bits, BYTES);
     }
     return rows;

@@ -71,7 +71,7 @@ def test_the_speed_up_is_the_median_ratio():
 
 
 def test_the_limit_is_a_ratio_of_forwards_alone():
-    """3 s of forwards for 2 tokens alone, 2 s for 4 with a draft: 3 times; prefill counts in the shares only."""
+    """3 s of forwards for 2 tokens, 2 s for 4 with a draft: 3 times; prefill counts in the shares only."""
     alone = [Run(5.0, ((1, 2),), forwards=Forwards(0.0, 3.0, 1.0))] * 3
     drafted = [Run(4.0, ((1, 2, 3, 4),), forwards=Forwards(0.5, 1.5, 1.0))] * 3
     assert limit_of(alone, drafted) == 3.0 and speed_up_of(alone, drafted)[1] == 2.5
@@ -82,11 +82,12 @@ def test_the_limit_is_a_ratio_of_forwards_alone():
 
 
 def test_where_forwards_are_not_counted_there_is_no_share():
-    """One run of which nothing is known is enough."""
+    """Nor a limit: a side of which nothing is known is enough."""
     known = Run(4.0, ((1, 2),), forwards=Forwards(0.0, 2.0, 1.0))
     unknown = Run(4.0, ((1, 2),))
-    assert unknown.share is None and share_of([known, unknown]) is None and share_of([]) is None
-    assert limit_of([known, known], [known, unknown]) is None and limit_of([known], [known]) == 1.0
+    assert unknown.share == 0 and share_of([unknown]) is None and share_of([known]) == 0.75
+    assert limit_of([known], [unknown]) is None and limit_of([unknown], [known]) is None
+    assert limit_of([known], [known]) == 1.0
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
@@ -99,7 +100,7 @@ def test_forwards_of_every_drafter_are_counted(name):
     models = replace(models, target=target)
     setting = Setting(models, 3, "greedy", 0.0, drafter=drafter, proposes_trees=entry.proposes_trees)
     run = setting.decode([pair.info["prompts"][0][:32]], 0, 20)
-    if run.share is None:
+    if not run.share:
         pytest.skip("the library does not play these rounds")
     assert 0 < run.share < 1 and run.forwards.prefill > 0
     assert (run.forwards.draft > 0) is (name not in ("ngram", "suffix"))
@@ -110,7 +111,7 @@ def test_the_torch_backend_counts_no_forwards():
     pair = load_pair("stories")
     for k in (0, 2):
         run = Setting(on_backend(pair, "torch"), k).decode([[1, 2, 3]], 0, 4)
-        assert run.share is None and len(run.texts[0]) == 4
+        assert run.share == 0 and len(run.texts[0]) == 4
     run = Setting(on_backend(pair, "native")).decode([[1, 2, 3]], 0, 4)
     assert run.forwards.draft == 0 and 0 < run.forwards.target < run.seconds
 

@@ -1,0 +1,154 @@
+"""Weights of 8 bits: how matrices are rounded, that the rounded model is computed, and drafts of it."""
+
+import pytest
+import tiny
+import torch
+from native_models import block, needs_compiler, small_pair
+
+from minispec import generate, load_pair, speculate
+from minispec.evidence.proof.cases import Case
+from minispec.evidence.proof.distributions import (
+    exact_distributions,
+    largest_error,
+    speculative_distributions,
+)
+from minispec.evidence.proof.enumeration import NativeEnumeratingRng
+from minispec.native import library
+from minispec.native.backend import NATIVE
+from minispec.native.decisions import NativeWarp
+from minispec.native.drafter import NativeDrafter
+from minispec.native.model import NativeGPT
+from minispec.native.pack import GROUP, as_kept, packed_matrix, quantized, restored
+
+pytestmark = needs_compiler
+SIZES = {
+    "grouped": {},
+    "one block": {"width": 64, "heads": 4, "kv_heads": 4, "ffn": 64, "tied": True},
+    "odd numbers": {"vocab_size": 101, "width": 36, "heads": 6, "kv_heads": 2, "ffn": 41},
+    "three groups": {"width": 72, "heads": 6, "kv_heads": 3, "ffn": 97},
+    "wider than a panel": {"vocab_size": 300, "width": 160, "heads": 2, "kv_heads": 1, "ffn": 200},
+}
+
+
+def gpt(sizes="wider than a panel", dtype=torch.float32):
+    """Returns a GPT with random weights."""
+    return tiny.gpt(tiny.config(**SIZES[sizes]), seed=3, dtype=dtype)
+
+
+def rounded(model, threads=None):
+    """Returns it in C++, with matrices of 8 bits."""
+    return NativeGPT(model, threads, kept=torch.int8)
+
+
+# Matrices.
+
+
+@pytest.mark.parametrize("depth", [1, 31, 32, 33, 97])
+def test_weights_are_rounded_to_the_nearest_of_their_group(depth):
+    """No weight is further off than half of its group's scale; the largest is 127 of them, or 126."""
+    weight = torch.randn(5, depth, generator=torch.Generator().manual_seed(depth))
+    weight[2] = 0
+    numbers, scales = quantized(weight)
+    assert numbers.dtype == torch.int8 and scales.dtype == torch.bfloat16
+    step = scales.float().repeat_interleave(GROUP, dim=1)[:, :depth]
+    assert bool(((restored(weight) - weight).abs() <= 0.5001 * step).all())
+    largest = numbers.abs().amax(-1)
+    assert set(largest[2].tolist()) == {0} and set(largest[[0, 1, 3, 4]].unique().tolist()) <= {126, 127}
+    assert packed_matrix(weight, torch.int8).numel() == 5 * depth + 2 * scales.numel()
+
+
+def test_a_damaged_weight_stays_so():
+    """NaN or infinity makes logits NaN, as it does elsewhere: that is for the warp to report."""
+    for damage in (float("nan"), float("inf"), -float("inf")):
+        model = gpt()
+        model.layers[0].mlp.up_proj.weight.data[7, 40] = damage
+        assert bool(rounded(model)(block(model, 1, 3)).isnan().all())
+
+
+# Models.
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_logits_are_those_of_the_rounded_model(sizes, dtype):
+    """In blocks of 1 to 17 tokens; whatever the type of the weights before, sums are in float32."""
+    model = gpt(sizes, dtype)
+    ours = rounded(model)
+    wanted = as_kept(model, torch.int8)
+    assert ours.dtype == wanted.dtype == torch.float32
+    mine = ours.new_cache(3)
+    theirs = wanted.new_cache(3)
+    for width in (17, 1, 6, 9):
+        text = block(model, 3, width, seed=width)
+        torch.testing.assert_close(ours(text, mine), wanted(text, theirs), rtol=0, atol=1e-4)
+    assert float((wanted(text) - model.float()(text)).abs().max()) > 1e-3  # rounding does something
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_token_and_many_give_the_same_bits(threads, two_threads):
+    """However many rows a tile has, and whoever computes it, each sum is added up in the same order."""
+    model = gpt()
+    ours = rounded(model, threads)
+    text = block(ours, 1, 30)
+    cache = ours.new_cache(1)
+    one_by_one = torch.cat([ours(token, cache) for token in text.split(1, dim=1)], dim=1)
+    for length in range(1, 31):
+        assert torch.equal(ours(text[:, :length]), one_by_one[:, :length]), length
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("less", ["-mno-avx512f", "-mno-avx"])
+def test_processors_with_shorter_vectors_compute_the_same(less, tmp_path, monkeypatch):
+    """The same source for 32 and for 16 bytes at once, where this processor has been told to be older."""
+    if library.platform.machine() != "x86_64":
+        pytest.skip("these switches are for x86")
+    monkeypatch.setattr(library, "FLAGS", (*library.FLAGS, less, "-O1"))  # built sooner
+    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path))
+    for sizes in ("odd numbers", "three groups"):
+        model = gpt(sizes)
+        text = block(model, 2, 13)
+        wanted = as_kept(model, torch.int8)(text)
+        torch.testing.assert_close(rounded(model)(text), wanted, rtol=0, atol=1e-4)
+
+
+def test_other_types_are_refused():
+    """Matrices are kept as they are, or in 8 bits."""
+    with pytest.raises(ValueError, match=r"or in torch\.int8, not in torch\.int16"):
+        NativeGPT(gpt(), kept=torch.int16)
+
+
+# Drafts.
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_rounded_draft_keeps_the_targets_distribution(temperature):
+    """Every branch: a target of float32, and a draft whose matrices have 8 bits."""
+    target, draft = small_pair()
+    sides = NativeGPT(target), rounded(draft)
+    how = {"warp": NativeWarp(temperature), "drafter": NativeDrafter, "rng": NativeEnumeratingRng}
+    case = Case("8 bits", *sides, ((0,), (1, 2, 0)), k=2, max_new_tokens=3, **how)
+    found = speculative_distributions(case)
+    assert found.branches > 2 or not temperature
+    for enumerated, exact in zip(found.distributions, exact_distributions(case), strict=True):
+        assert largest_error(enumerated, exact) < 1e-6
+
+
+@pytest.mark.parametrize("k", [3, 8])
+def test_greedy_texts_of_a_rounded_draft_are_the_targets(k):
+    """The shipped pair: the target in float32, its draft in 8 bits, and its own text of a draft of itself."""
+    pair = load_pair("stories")
+    prompts = pair.info["prompts"][:3]
+    target = NativeGPT(pair.target)
+    settings = {"max_new_tokens": 40, "warp": NativeWarp(0), "rng": NATIVE.rng(0)}
+    steps = [*generate(target, prompts, **settings)]
+    wanted = [[step[row] for step in steps] for row in range(len(prompts))]
+    for draft in (pair.draft, pair.target):
+        drafter = NativeDrafter(rounded(draft))
+        rounds = speculate(target, drafter, prompts, k=k, verifier=NATIVE.verifier("greedy"), **settings)
+        texts = [[] for _ in prompts]
+        for r in rounds:
+            for prompt, emitted in zip(r.prompt_ids, r.emitted, strict=True):
+                texts[prompt] += emitted
+        assert texts == wanted

@@ -82,8 +82,8 @@ def check(status: int, vocab: int, k: int = 0) -> None:
             Status.BAD_TOKEN: f"there is a token id outside 0 to {vocab - 1}",
             Status.BAD_LOGITS: DAMAGED,
             Status.BAD_NUMBER: "the numbers to draw by must lie in [0, 1)",
-            Status.BAD_DRAFT: f"the draft has a token id outside 0 to {vocab - 1}, a length outside 0 to {k}, or "
-            "parents that are those of no tree",
+            Status.BAD_DRAFT: f"the draft has a token id outside 0 to {vocab - 1}, a length outside 0 to "
+            f"{k}, or parents that are those of no tree",
             Status.BAD_DISTRIBUTION: "a distribution has a number that is negative or not finite, or its sum "
             "is not 1",
         }[Status(status)]

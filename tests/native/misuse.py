@@ -519,6 +519,7 @@ def drafter(world, dice):
 def loop(world, dice):
     """All texts of a run."""
     name = dice.choice(("model", "exit", "eagle", "parallel", "medusa", "tree", "medusa-tree", "ngram"))
+    trees = DRAFTERS[name].proposes_trees
     rule = dice.choice(("rejection",) if trees else ("rejection", "block", "coupled"))
     seed = dice.randrange(100)
 

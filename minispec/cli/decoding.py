@@ -108,7 +108,9 @@ class Decoding:
         """Decodes with the draft (see `speculate`); a ValueError says what does not go together."""
         settings = self.settings() | {"k": self.k, "batch_size": batch_size}
         if not self.k:
-            return self.models.backend.observe(self.models.target, None, requests, verifier=self.chain_verifier, **settings)
+            return self.models.backend.observe(
+                self.models.target, None, requests, verifier=self.chain_verifier, **settings
+            )
         verifier = self.models.backend.verifier(self.verifier, self.drafter.proposes_trees)
         target, drafter = make_drafter(self.drafter, self.pair, self.models, self.k)
         if self.costs is not None:

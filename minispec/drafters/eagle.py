@@ -64,7 +64,7 @@ class FeatureGPT:
     """
 
     def __init__(self, layer: FeatureLayer, target: GPT) -> None:
-        """Joins what was trained on a target with that target; ValueError if it was made for another width."""
+        """Joins what was trained with its target; ValueError if it was made for another width."""
         check_width(target.config.width, layer.width)
         self.layer = layer
         self.target = target

@@ -20,7 +20,13 @@ from minispec.native import loop
 from minispec.native.decisions import NATIVE_CHAINS, NATIVE_TREES, NativeRng, NativeWarp
 from minispec.native.drafter import NativeDrafter, NativeTreeDrafter
 from minispec.native.exit import NativeExitGPT
-from minispec.native.heads import NativeFeatureDrafter, NativeMedusa, NativeMedusaDrafter, NativeMedusaTreeDrafter, NativeParallelDrafter
+from minispec.native.heads import (
+    NativeFeatureDrafter,
+    NativeMedusa,
+    NativeMedusaDrafter,
+    NativeMedusaTreeDrafter,
+    NativeParallelDrafter,
+)
 from minispec.native.model import NativeGPT
 from minispec.verifiers.registry import CHAINS, TREES, verifier_for
 
@@ -88,7 +94,7 @@ def native_parallel(parts: Parts, k: int) -> NativeParallelDrafter:
 
 
 def native_tree(parts: Parts, k: int) -> NativeTreeDrafter:
-    """Returns a drafter of the tree that is usually best, k deep; ValueError if the draft model is another."""
+    """Returns a drafter of the tree that is usually best; ValueError if the draft model is no native one."""
     if not isinstance(parts.draft, NativeGPT):
         raise ValueError(SHARES)
     return NativeTreeDrafter(parts.draft, common_tree(NODES, k), parts.warp)

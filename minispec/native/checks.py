@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,7 +72,7 @@ def check_temperature(temperature: float) -> None:
 
 
 def check(status: int, vocab: int, k: int = 0) -> None:
-    """Raises, in a line, what a function of the library has refused, of V ids and drafts of K: see `Status`."""
+    """Raises what a function of the library has refused, of V ids and drafts of K (see `Status`)."""
     if status == Status.OK:
         return
     if status == Status.NO_MEMORY:
@@ -83,7 +82,8 @@ def check(status: int, vocab: int, k: int = 0) -> None:
             Status.BAD_TOKEN: f"there is a token id outside 0 to {vocab - 1}",
             Status.BAD_LOGITS: DAMAGED,
             Status.BAD_NUMBER: "the numbers to draw by must lie in [0, 1)",
-            Status.BAD_DRAFT: f"the draft has a token id outside 0 to {vocab - 1}, or a length outside 0 to {k}",
+            Status.BAD_DRAFT: f"the draft has a token id outside 0 to {vocab - 1}, a length outside 0 to "
+            f"{k}, or parents that are those of no tree",
             Status.BAD_DISTRIBUTION: "a distribution has a number that is negative or not finite, or its sum "
             "is not 1",
         }[Status(status)]

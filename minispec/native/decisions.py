@@ -137,7 +137,7 @@ class NoiseRecord(SourceRecord):
     def __init__(self, source: KeyedRng, plan: RoundPlan) -> None:
         """Takes the seed, and where the round begins."""
         self._held = array_of(plan.prompt_ids), array_of(plan.starts)
-        super().__init__(None, 0, 0, source.seed % 2**63, *map(ctypes.addressof, self._held))
+        super().__init__(None, 0, 0, source.key % 2**63, *map(ctypes.addressof, self._held))
 
 
 def array_of(numbers: Sequence[int]) -> Array:

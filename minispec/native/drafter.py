@@ -1,7 +1,7 @@
 """Native drafting: forward, warp and draw for all K tokens in one call into the library.
 
-A `Chain` is a way to draft that the library knows (`cpp/drafts.h`). The drafters here are those of the core and of
-`drafters/`, which are the ones to read; only `propose` is another, and only where the library can draw.
+A `Chain` is a way to draft that the library knows (`cpp/drafts.h`). The drafters here are those of the core
+and of `drafters/`, which are the ones to read; only `propose` is another, and only where the library can draw.
 """
 
 import ctypes
@@ -27,7 +27,6 @@ from minispec.native.decisions import Lender, warp_record
 from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.pack import Packed
 from minispec.native.structs import ADDRESS, INT, DrafterRecord, DraftRecord, Kind, SourceRecord
-
 
 FIRST = "a drafter needs start(prompts, hidden) first"
 
@@ -141,8 +140,8 @@ class Chain:
 
         Raises:
             TypeError: if an argument is of a wrong type.
-            ValueError: if the context is full, there are too few numbers or one is outside [0, 1), a token is out of range, or a
-                logit is not finite.
+            ValueError: if the context is full, there are too few numbers or one is outside [0, 1), a token is
+                out of range, or a logit is not finite.
             MemoryError: if the system refuses the memory; the cache is as before.
         """
         pending = check_ids(tokens, 1)
@@ -193,10 +192,14 @@ class Chain:
         return ids, probs, int(source.used)
 
     def _checked_states(self, states: Tensor | None, rows: int, k: int) -> Tensor | None:
-        """Returns states as the library reads them, or writes those of an exit; else TypeError or ValueError."""
+        """Returns states as the library reads them, or writes those of an exit."""
         width = self.model.hidden_size
         kind = Kind(self.record.kind)
-        shape = {Kind.EXIT: (rows, k + 1, width), Kind.FEATURE: (rows, width), Kind.MEDUSA: (rows, width)}.get(kind)
+        shape = {
+            Kind.EXIT: (rows, k + 1, width),
+            Kind.FEATURE: (rows, width),
+            Kind.MEDUSA: (rows, width),
+        }.get(kind)
         if shape is None:
             return None
         read = checked("states", cast(Tensor, states), shape, self.model.dtype)
@@ -279,7 +282,11 @@ class NativeDrafter(ModelDrafter):
 
     def draws_for(self, target: LanguageModel) -> bool:
         """Whether the library draws whole drafts that a target of the same type can verify."""
-        return self.chain is not None and isinstance(target, NativeGPT) and target.dtype == self.chain.model.dtype
+        return (
+            self.chain is not None
+            and isinstance(target, NativeGPT)
+            and target.dtype == self.chain.model.dtype
+        )
 
 
 class NativeTreeDrafter(TreeDrafter):

@@ -1,6 +1,6 @@
 """Drafters that were trained on a target, natively: Medusa's heads, a feature drafter, a parallel drafter.
 
-`drafters/medusa.py`, `eagle.py` and `parallel.py` are the ones to read. What their models compute is computed in
+`drafters/medusa.py`, `eagle.py` and `parallel.py` are the ones to read. Their models compute in
 C++ here, and a whole draft is one call.
 """
 
@@ -35,11 +35,13 @@ def native_layers(native: NativeGPT, parts: FeatureLayer | ParallelLayers) -> Na
     check_type(parts, native.weights_dtype)
     threads = min(threads_for(sum(p.numel() for p in parts.parameters())), native.threads)
     packed = pack_layers(native.native, native.config, threads, parts.layers, parts.norm)
-    return NativeLayers(native.native, packed, native.config, len(parts.layers), native.weights_dtype, threads)
+    return NativeLayers(
+        native.native, packed, native.config, len(parts.layers), native.weights_dtype, threads
+    )
 
 
 def multiplied(native: NativeGPT, matrix: PackedMatrix, states: Tensor) -> Tensor:
-    """Multiplies states [..., depth] with a matrix: [..., columns]; TypeError or ValueError if they do not fit."""
+    """Multiplies states [..., depth] with a matrix: [..., columns]; ValueError if they do not fit."""
     depth, columns = matrix.sizes
     states = checked("states", states, None, native.dtype)
     if states.shape[-1:] != (depth,):
@@ -56,7 +58,7 @@ def multiplied(native: NativeGPT, matrix: PackedMatrix, states: Tensor) -> Tenso
 
 
 def embeddings(target: GPT, tokens: Tensor, dims: int, dtype: torch.dtype) -> Tensor:
-    """Returns a target's embeddings of ids [B] or [B, n]: [..., D]; TypeError or ValueError if they are none."""
+    """Returns a target's embeddings of ids [B] or [B, n]: [..., D]; ValueError if they are none."""
     ids = check_ids(tokens, dims)
     least, most = ids.aminmax()
     if least < 0 or most >= target.vocab_size:
@@ -143,7 +145,9 @@ class NativeParallelDrafter(ParallelDrafter):
 
     model: NativeParallelGPT
 
-    def __init__(self, parts: ParallelLayers, target: GPT, native: NativeGPT, warp: Warp | None = None) -> None:
+    def __init__(
+        self, parts: ParallelLayers, target: GPT, native: NativeGPT, warp: Warp | None = None
+    ) -> None:
         """Makes a drafter (see `ParallelDrafter`) for a target, in torch and native."""
         super().__init__(parts, target, warp)
         self.model = NativeParallelGPT(parts, target, native)
@@ -153,7 +157,9 @@ class NativeParallelDrafter(ParallelDrafter):
         held = () if self._cache is None else self._cache.row_lengths
         core = partial(super().propose, pending, k, warp, rng)
         draft = self.model.chain.propose(self._cache, pending, k, self.warp or warp, rng, core)
-        self.cache.truncate([min(n + 1, self.max_length) for n in held])  # the pending token stays, the masks go
+        self.cache.truncate(
+            [min(n + 1, self.max_length) for n in held]
+        )  # the pending token stays, the masks go
         return draft
 
 

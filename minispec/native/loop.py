@@ -1,6 +1,6 @@
 """The native loop: a round is one call into the library.
 
-`core/loop.py` is the one to read. What it does in Python between two forwards takes a good part of a round of a
+`core/loop.py` is the one to read. What it does in Python between two forwards is a good part of a round of a
 small model. Here draft, forward, warp and decisions are one call (`cpp/round.h`), and Python commits what is
 emitted. Rounds are the core's, number by number; their wide fields are made when they are read. A combination
 that the library does not know goes through the core's loop.
@@ -38,7 +38,15 @@ from minispec.native.decisions import NativeRng, NativeVerifier, NativeWarp, war
 from minispec.native.drafter import Chain, DrawnDraft, NativeDrafter
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT, NativeLayers
-from minispec.native.structs import INT, BlockRecord, DecisionRecord, DraftRecord, RoundRecord, Rule, SourceRecord
+from minispec.native.structs import (
+    INT,
+    BlockRecord,
+    DecisionRecord,
+    DraftRecord,
+    RoundRecord,
+    Rule,
+    SourceRecord,
+)
 from minispec.verifiers.coupled import KeyedRng
 
 CERTAIN_RULES = (Rule.GREEDY, Rule.COUPLED, Rule.TREE_GREEDY)  # which decide no yes or no at random
@@ -95,7 +103,9 @@ class Played(NamedTuple):
         if self.path is None:
             return [[*tokens[:accepted], token] for tokens, accepted, token in rows]
         paths = self.path.tolist()
-        return [[*compress(tokens, path), token] for (tokens, _, token), path in zip(rows, paths, strict=True)]
+        return [
+            [*compress(tokens, path), token] for (tokens, _, token), path in zip(rows, paths, strict=True)
+        ]
 
 
 class NativeRound(ObservedRound):
@@ -145,7 +155,17 @@ class NativeRound(ObservedRound):
 class Play:
     """Has the library play the rounds of one run: what it is told, and where it writes integers."""
 
-    SECTIONS = ("pending", "starts", "budgets", "drafts", "lengths", "prompts", "positions", "accepted", "token")
+    SECTIONS = (
+        "pending",
+        "starts",
+        "budgets",
+        "drafts",
+        "lengths",
+        "prompts",
+        "positions",
+        "accepted",
+        "token",
+    )
 
     def __init__(
         self,
@@ -170,7 +190,7 @@ class Play:
         first = ctypes.addressof(self._ints)
         at = {name: first + ctypes.sizeof(INT) * rows * i for i, name in enumerate(self.SECTIONS)}
         self._source = SourceRecord(
-            seed=0 if isinstance(rng, NativeRng) else rng.seed,
+            seed=0 if isinstance(rng, NativeRng) else rng.key,
             prompt_ids=at["prompts"],
             positions=at["positions"],
         )
@@ -201,7 +221,7 @@ class Play:
 
     @property
     def seconds(self) -> list[float]:
-        """The seconds so far: of drafting, of verification, in forwards of the draft, in those of the target."""
+        """Seconds so far: of drafting, of verification, in the draft's forwards, in the target's."""
         return [*self._round.seconds[:2], self._draft.seconds, self._round.seconds[2]]
 
     def play(
@@ -519,7 +539,9 @@ def observe(
     native = known(target, warp, rng, verifier.rule) if isinstance(verifier, NativeVerifier) else None
     if native is None or not isinstance(verifier, NativeVerifier):
         settings: dict[str, Any] = {"max_new_tokens": max_new_tokens, "eos": eos, "batch_size": batch_size}
-        yield from observe_core(target, drafter, prompts, k=k, verifier=verifier, warp=warp, rng=rng, **settings)
+        yield from observe_core(
+            target, drafter, prompts, k=k, verifier=verifier, warp=warp, rng=rng, **settings
+        )
         return
     drafter = checked_drafter(drafter, k, target, verifier, warp)
     sizes = target.vocab_size, min(target.max_length, drafter.max_length)

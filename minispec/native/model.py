@@ -7,7 +7,6 @@ many as torch may use, where the model is large enough for that to be faster.
 
 import ctypes
 import os
-from collections.abc import Sequence
 from operator import index
 from time import perf_counter
 from types import SimpleNamespace
@@ -164,7 +163,7 @@ class NativeLayers:
 
 
 def checked_tree(tree: Tree, rows: int, new: int) -> Tree:
-    """Returns a tree of n tokens in each row as the library reads it; TypeError or ValueError if it is none."""
+    """Returns a tree of n tokens in each row as the library reads it; ValueError if it is none."""
     positions = checked("the tree's positions", tree.positions, (rows, new), torch.int64)
     mask = checked("the tree's mask", tree.mask, (rows, new, None), torch.bool)
     if bool((positions < 0).any()) or mask.shape[2] < new:

@@ -73,7 +73,12 @@ def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> Packed:
     if sizes_of(model) != sizes_of(expected):
         raise ValueError("the model's weights do not have the sizes that its config says")
     return pack_layers(
-        native, model.config, threads, model.layers, model.norm, (model.embed_tokens.weight, model.lm_head.weight)
+        native,
+        model.config,
+        threads,
+        model.layers,
+        model.norm,
+        (model.embed_tokens.weight, model.lm_head.weight),
     )
 
 
@@ -106,7 +111,7 @@ def pack_layers(
 
 
 def check_type(module: nn.Module, dtype: torch.dtype) -> None:
-    """Raises ValueError if what was trained on a target is not of the type of its weights, or not on the CPU."""
+    """Raises ValueError if what was trained is not of the type of the target's weights, or not on the CPU."""
     for weight in module.parameters():
         if weight.dtype != dtype or weight.device.type != "cpu":
             raise ValueError(f"what drafts for a native target must be of {dtype} on a CPU, as the target is")

@@ -61,7 +61,9 @@ def fields_of(body: str) -> list[tuple[str, Any]]:
     fields = []
     for kind, names in re.findall(r"([\w *]*[ *])(\w[\w, ]*(?:\[\d+\])?);", body):
         name, _, count = names.rstrip("]").partition("[")
-        fields += [(field, c_type(kind) * int(count) if count else c_type(kind)) for field in name.split(", ")]
+        fields += [
+            (field, c_type(kind) * int(count) if count else c_type(kind)) for field in name.split(", ")
+        ]
     return fields
 
 

@@ -66,7 +66,7 @@ class KeyedRng:
 
     def __init__(self, seed: int) -> None:
         """Fixes the noise by a seed, any integer of up to 63 bits."""
-        self.seed = seed
+        self.key = seed
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Answers yes where that is certain, no where it is impossible: probs [B] -> [B] bool.
@@ -94,7 +94,7 @@ class KeyedRng:
         if place is None or place.positions is None:
             raise ValueError("keyed noise needs positions: give the offset of the token that is decided")
         device = probs.device
-        key = scramble(torch.tensor(self.seed % 2**63, device=device))
+        key = scramble(torch.tensor(self.key % 2**63, device=device))
         key = scramble(scramble(key + place.prompt_ids.to(device)) + place.positions.to(device))  # [B]
         ids = torch.arange(probs.shape[1], device=device)
         bits = scramble(key[:, None] + scramble(ids))  # [B, V]

@@ -1,8 +1,8 @@
 """Misuse of the native backend, at random: so many calls as the first argument of this program says.
 
 Each case takes a call that is right, changes nothing, one argument or two, and makes it. Either it raises
-ValueError, TypeError or MemoryError with one line, or its answer is the torch backend's. The cases run in one process, so
-that what a call writes where it should not has time to do harm; `test_misuse.py` starts it.
+ValueError, TypeError or MemoryError with one line, or its answer is the torch backend's. The cases run in one
+process, so that what a call writes where it should not has time to do harm; `test_misuse.py` starts it.
 """
 
 import copy
@@ -420,7 +420,12 @@ def chain(world, dice):
     k = dice.choice((1, 3))
     ours = {"model": Chain(world.native), "medusa": world.heads.chain}
     ours |= {"eagle": world.feature.chain, "parallel": world.parallel.chain}
-    cache = {"model": world.native, "medusa": world.native, "eagle": world.feature, "parallel": world.parallel}
+    cache = {
+        "model": world.native,
+        "medusa": world.native,
+        "eagle": world.feature,
+        "parallel": world.parallel,
+    }
     mine = cache[kind].new_cache(rows)
     reads = kind in ("eagle", "medusa")
 
@@ -462,7 +467,6 @@ def chain(world, dice):
 def drafter(world, dice):
     """A draft of K tokens a row, by each drafter; and its verification."""
     name = dice.choice(("model", "exit", "exit", "eagle", "parallel", "medusa", "tree", "medusa-tree"))
-    trees = DRAFTERS[name].proposes_trees
     rows = dice.choice((1, 2))
     k = dice.choice((1, 4))
     seed = dice.randrange(100)
@@ -495,7 +499,9 @@ def drafter(world, dice):
         block = torch.cat([pending[:, None], draft.tokens], dim=1)
         logits = target.head(target.hidden(odd_tensor(dice, block) if wrong else block, cache))
         decided = torch.arange(draft.k) < limits
-        real_ones = torch.nn.functional.pad(decided, (1, 0), value=True)  # after what decided nothing, nothing
+        real_ones = torch.nn.functional.pad(
+            decided, (1, 0), value=True
+        )  # after what decided nothing, nothing
         real_ones &= real([n - 1 for n in lengths], draft.k + 1)
         return (
             None if wrong else (draft.tokens[decided], draft.probs[decided], logits[real_ones], cache.lengths)

@@ -174,7 +174,7 @@ def test_the_exits_norm_has_its_own_epsilon(model, eps):
 
 
 def test_exits_that_do_not_fit_are_refused(model):
-    """Another width, no layer left, another type, a norm of another size: one line each; and it cannot be copied."""
+    """Another width, no layer left, another type or size: one line each; and it cannot be copied."""
     ours = NativeGPT(model)
     other = exit_of(model, 2)
     other.norm.weight = torch.nn.Parameter(torch.ones(15).double())

@@ -1,4 +1,4 @@
-"""Native drafters against those of torch: the same tokens, and the same distributions that they were drawn from."""
+"""Native drafters against those of torch: the same tokens and distributions."""
 
 from functools import partial
 
@@ -116,7 +116,9 @@ def test_other_sizes(name, sizes):
         assert_same(sides, PROMPTS[:3], max_new_tokens=12, **settings_of(name, temperature))
 
 
-@pytest.mark.parametrize("own", [None, {"temperature": 1.6}, {"temperature": 0.8, "top_k": 4}, {"temperature": 0.0}])
+@pytest.mark.parametrize(
+    "own", [None, {"temperature": 1.6}, {"temperature": 0.8, "top_k": 4}, {"temperature": 0.0}]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_other_warps(name, own):
     """Top-k and top-p of the target's, and a warp of the drafter's own."""
@@ -226,14 +228,28 @@ def test_odd_arguments_of_heads_and_chains_are_refused(parts):
         (lambda: multiplied(native, feature.fuse, states), "states must be of 32 numbers"),
         (lambda: feature.chain.draw(one, cache, 2, warp, numbers), "states must be a tensor"),
         (lambda: feature.chain.draw(one, cache, 41, warp, numbers, None, states), "the context is full"),
-        (lambda: feature.chain.draw(one, native.new_cache(1), 2, warp, numbers, None, states), "another model's"),
+        (
+            lambda: feature.chain.draw(one, native.new_cache(1), 2, warp, numbers, None, states),
+            "another model's",
+        ),
         (lambda: feature.chain.draw(one, cache, 3, warp, numbers, None, states, tree), "draft trees"),
         (lambda: parallel.chain.draw(one, None, 2, warp, numbers), "cache of its own"),
         (lambda: heads.chain.draw(one, None, 4, warp, numbers, None, states), "3 heads draft no more"),
         (lambda: heads.chain.draw(one, None, 2, warp, numbers, None, states[:, :8]), r"must be \[1, 16\]"),
-        (lambda: heads.chain.draw(one, None, 2, warp, numbers, None, states, tree), "must have 2 tokens in 1"),
-        (lambda: heads.chain.draw(one, None, 4, warp, numbers, None, states, Shape([0, 1, 2, 3], [4])), "3 heads"),
-        (lambda: Chain(native).draw(one, native.new_cache(1), 3, warp, numbers, tree=Shape([0, 0, 1], [3, 3])), "rows"),
+        (
+            lambda: heads.chain.draw(one, None, 2, warp, numbers, None, states, tree),
+            "must have 2 tokens in 1",
+        ),
+        (
+            lambda: heads.chain.draw(one, None, 4, warp, numbers, None, states, Shape([0, 1, 2, 3], [4])),
+            "3 heads",
+        ),
+        (
+            lambda: Chain(native).draw(
+                one, native.new_cache(1), 3, warp, numbers, tree=Shape([0, 0, 1], [3, 3])
+            ),
+            "rows",
+        ),
         (lambda: Shape([0, 2], [2]), "come before their children"),
         (lambda: Shape([1], [2]), "come before their children"),
         (lambda: Shape([0, 1, 0], [2]), "must ascend"),

@@ -1,7 +1,7 @@
-"""The native loop plays the rounds of the core's loop: the same draws, tokens, distributions and cache lengths.
+"""The native loop plays the rounds of the core's loop: the same draws, tokens and distributions.
 
-Both run over the same native parts, so nothing may differ in any bit; trees drawn without replacement are rescaled in
-another order, there distributions may differ by rounding.
+Both run over the same native parts, so nothing may differ in any bit. Trees drawn without replacement are
+rescaled in another order: there q may differ by rounding.
 """
 
 from functools import cache
@@ -35,7 +35,11 @@ BATCHES = {
     "context": (LONG, {}),
 }
 WARPS = {"T 0": (0.0,), "T 1": (1.0,), "T 0.8, top-k, top-p": (0.8, 7, 0.9)}
-CHAINS = {"T 0": ("greedy", "rejection"), "T 1": ("rejection", "block", "coupled"), "T 0.8, top-k, top-p": ("rejection",)}
+CHAINS = {
+    "T 0": ("greedy", "rejection"),
+    "T 1": ("rejection", "block", "coupled"),
+    "T 0.8, top-k, top-p": ("rejection",),
+}
 TREES = {"T 0": ("greedy",), "T 1": ("rejection",), "T 0.8, top-k, top-p": ("rejection",)}
 
 
@@ -69,7 +73,17 @@ def run(how, name, warp_name, rule, batch, dtype, own_warp=None):
     rng = KeyedRng(5) if rule == "coupled" and batch == "ragged" else NATIVE.rng(5)
     verifier = NATIVE.verifier(rule, trees)
     return list(
-        how(target, drafter, prompts, k=k, verifier=verifier, max_new_tokens=14, warp=warp, rng=rng, **settings)
+        how(
+            target,
+            drafter,
+            prompts,
+            k=k,
+            verifier=verifier,
+            max_new_tokens=14,
+            warp=warp,
+            rng=rng,
+            **settings,
+        )
     )
 
 
@@ -130,7 +144,12 @@ def test_what_the_library_does_not_know_goes_through_the_cores_loop():
     settings = {"k": 3, "max_new_tokens": 10}
     given = NATIVE.warp(1.0), NATIVE.rng, NATIVE.verifier("rejection")
     expected = None
-    for change in ({}, {"warp": core.Warp(1.0)}, {"verifier": NATIVE.verifier("rejection").decide}, {"target": gpt}):
+    for change in (
+        {},
+        {"warp": core.Warp(1.0)},
+        {"verifier": NATIVE.verifier("rejection").decide},
+        {"target": gpt},
+    ):
         chosen = dict(zip(("warp", "rng", "verifier"), given, strict=True)) | {"target": target} | change
         rng = chosen.pop("rng")(3)
         rounds = list(
@@ -148,7 +167,9 @@ def test_seconds_in_forwards_are_a_part_of_the_whole():
     target, drafter = drafter_of("model", None, torch.float32)
     forwards = loop.Forwards()
     settings = {"verifier": NATIVE.verifier("greedy"), "warp": NATIVE.warp(0.0), "rng": NATIVE.rng(0)}
-    rounds = list(loop.observe(target, drafter, PROMPTS, k=3, max_new_tokens=9, forwards=forwards, **settings))
+    rounds = list(
+        loop.observe(target, drafter, PROMPTS, k=3, max_new_tokens=9, forwards=forwards, **settings)
+    )
     seconds = {phase: sum(r.seconds.get(phase, 0) for r in rounds) for phase in ("draft", "verify", "other")}
     assert 0 < forwards.draft < seconds["draft"] and 0 < forwards.target < seconds["verify"]
     assert seconds["other"] > 0 and "prefill" in rounds[0].seconds

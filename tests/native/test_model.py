@@ -330,7 +330,9 @@ def test_trees_equal_the_torch_backends(sizes, dtype):
             seen += part
             tree = Tree(whole.positions[:, part], whole.mask[:, part][:, :, seen])
             tokens = block(model, 3, 9, seed=5)[:, part]
-            found, wanted = (side.hidden(tokens, cache, tree) for side, cache in zip((ours, model), caches))
+            found, wanted = (
+                side.hidden(tokens, cache, tree) for side, cache in zip((ours, model), caches, strict=True)
+            )
             torch.testing.assert_close(found, wanted, rtol=0, atol=CLOSE[model.dtype])
         assert caches[0].row_lengths == caches[1].row_lengths == tuple(n + 9 for n in before)
         slots = [[*range(9), 9, 10, 13, 16], [*range(3), 3, 5], [1]]  # paths; a first token is forgotten
@@ -338,7 +340,7 @@ def test_trees_equal_the_torch_backends(sizes, dtype):
             cache.gather(slots)
         assert caches[0].row_lengths == caches[1].row_lengths == (13, 5, 1)
         more = block(model, 3, 2, seed=6)
-        found, wanted = (side.hidden(more, cache) for side, cache in zip((ours, model), caches))
+        found, wanted = (side.hidden(more, cache) for side, cache in zip((ours, model), caches, strict=True))
         torch.testing.assert_close(found, wanted, rtol=0, atol=CLOSE[model.dtype])
         for cache in caches:
             cache.truncate([9, 3, 1])
@@ -385,7 +387,15 @@ def test_trees_and_slots_that_cannot_be_are_refused():
             ours.hidden(tokens, cache, tree)
     with pytest.raises(ValueError, match="a tree needs a cache"):
         ours.hidden(tokens, tree=Tree(positions, mask))
-    for slots in ([[0], [5]], [[1, 0], [0]], [[0, 0], [0]], [[-1], [0]], [[0]], [[0], [0], [0]], [[0.5], [0]]):
+    for slots in (
+        [[0], [5]],
+        [[1, 0], [0]],
+        [[0, 0], [0]],
+        [[-1], [0]],
+        [[0]],
+        [[0], [0], [0]],
+        [[0.5], [0]],
+    ):
         with pytest.raises(ValueError, match="slots to keep must ascend|zip"):
             cache.gather(slots)
     assert cache.row_lengths == (5, 5)

@@ -58,9 +58,9 @@ def measure(
         with using_threads(None):
             models: dict[tuple[str, str], LanguageModel] = {}
             for dtype in TOLERANCES:
-                model = random_model(config, dtype)
-                parameters[shape] = model.parameters_count
-                computed = backends(model, dtype, in_8_bits if dtype == "int8" else makers, unavailable)
+                gpt = random_model(config, dtype)
+                parameters[shape] = gpt.parameters_count
+                computed = backends(gpt, dtype, in_8_bits if dtype == "int8" else makers, unavailable)
                 models |= {(name, dtype): model for name, model in computed.items()}
             bench.tell(f"{shape}: {len(models)} models in turn")
             points += [{"shape": shape} | point for point in measure_models(models, bench.plan.latencies)]

@@ -49,7 +49,7 @@ def check_native_threads(case: Case) -> str | None:
 
 
 def check_native_rounds(case: Case) -> str | None:
-    """Played by the library, rounds are those of the core's loop over the same native parts, token by token."""
+    """Rounds that the library plays are those of the core's loop over the same native parts."""
     ours = on_native(case)
     for seed in range(ROUND_SEEDS):
         played, looped = (

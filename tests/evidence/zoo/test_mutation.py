@@ -17,8 +17,8 @@ from minispec.evidence.zoo.mutants import MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import called_code, diff, find_functions, find_patch, planted
 from minispec.io.checkpoint import cache_folder
 from minispec.native.library import load_native, native_functions
-from minispec.native.structs import COMPUTES_IN
 from minispec.native.model import NativeGPT
+from minispec.native.structs import COMPUTES_IN
 
 ABSOLUTE = mutant_named("residual-absolute")
 P = torch.tensor([0.5, 0.5])

@@ -245,7 +245,7 @@ def test_a_draft_that_cannot_be_is_refused(rule):
     beyond = torch.tensor([[0, 5]])
     for tokens, length in ((beyond, 2), (-1 - beyond, 2), (0 * beyond, 3), (0 * beyond, -1)):
         bad = DrawnDraft(tokens, draft.probs, torch.tensor([length]))  # what `Draft` refuses itself
-        with pytest.raises(ValueError, match="a token id outside 0 to 4, or a length outside 0 to 2"):
+        with pytest.raises(ValueError, match="a token id outside 0 to 4, a length outside 0 to 2"):
             rule(bad, p, NativeRng(0))
     with pytest.raises(TypeError, match="needs a Draft"):
         rule("draft", p, NativeRng(0))

@@ -69,6 +69,10 @@ class NativeCache(KVCache):
         """Counts n more tokens in every row; those past the context's end are not stored."""
         self._lengths = [min(n + new, self.capacity) for n in self._lengths]
 
+    def hold(self, lengths: Sequence[int]) -> None:
+        """Counts so many tokens in each row, [B]: no more than the library has read."""
+        self._lengths = list(lengths)
+
     def gather(self, indices: Sequence[Sequence[int]]) -> None:
         """Keeps some slots of each row, moved together in their order (see `KVCache.gather`).
 

@@ -61,6 +61,7 @@ class NativeRng(SeededRng, Lender):
         """Starts a stream of its own; the seed is as for `SeededRng`."""
         super().__init__(seed)
         self._stream = space_for(0, dtype=torch.float64)
+        self._address = 0
         self._next = 0
 
     def categorical(self, probs: Tensor, place: Place | None = None) -> Tensor:
@@ -84,10 +85,19 @@ class NativeRng(SeededRng, Lender):
             with torch.device("cpu"):  # whatever the default device is
                 drawn = super()._numbers(max(NUMBERS_AHEAD, count))
             self._stream = torch.cat([self._stream[self._next :], drawn])
+            self._address = self._stream.data_ptr()
             self._next = 0
         first = self._next
         self._next = self._next + count
         return self._stream[first : self._next]
+
+    def lend_at(self, count: int) -> int:
+        """Lends numbers, and returns the address of the first: to make a tensor of them takes time."""
+        if self._next + count > self._stream.numel():
+            self.lend(count)
+        else:
+            self._next += count
+        return self._address + 8 * (self._next - count)
 
     def give_back(self, count: int) -> None:
         """Takes back the last numbers that were lent, of which `count` have decided nothing."""

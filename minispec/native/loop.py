@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 
 from minispec.core import loop as core
-from minispec.core.batch import Batch, Eos, Request, requests_of
+from minispec.core.batch import Batch, Eos, Request, Row, requests_of
 from minispec.core.cache import KVCache
 from minispec.core.draft import Drafter, draft_within
 from minispec.core.loop import checked_drafter
 from minispec.core.model import LanguageModel, Tree
 from minispec.core.prefill import prefill, refill
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Rng, RoundPlan
+from minispec.core.rng import Rng
 from minispec.core.rollback import rollback
 from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.core.warp import Warp
@@ -74,13 +74,12 @@ def clocks_in(part: Any) -> list[Chain | NativeLayers]:
 
 
 class Played(NamedTuple):
-    """What a round of the library has come to, with q [B, K, V] and states [B, K+1, D]."""
+    """What a round of the library has come to."""
 
-    pending: list[int]
-    draft_given: Draft | None  #: None: the library has drafted
+    given: Draft | None  #: what was drafted; None: the library has drafted
     tokens: list[list[int]]  #: drafted, of each row
-    q: Tensor  #: [B, K, V]
-    lengths: list[int]
+    q: Tensor | None  #: [B, K, V], what the library has drawn them from
+    lengths: list[int]  #: how many of them count
     hidden: Tensor  #: [B, K+1, D], of the target
     accepted: list[int]
     token: list[int]
@@ -88,8 +87,9 @@ class Played(NamedTuple):
 
     def draft(self) -> Draft:
         """Returns the draft as a record."""
-        if self.draft_given is not None:
-            return self.draft_given
+        if self.given is not None:
+            return self.given
+        assert self.q is not None
         tokens = torch.tensor(self.tokens, dtype=torch.long).view(self.q.shape[:2])
         return DrawnDraft(tokens, self.q, torch.tensor(self.lengths))
 
@@ -103,28 +103,43 @@ class Played(NamedTuple):
         if self.path is None:
             return [[*tokens[:accepted], token] for tokens, accepted, token in rows]
         paths = self.path.tolist()
-        return [
-            [*compress(tokens, path), token] for (tokens, _, token), path in zip(rows, paths, strict=True)
-        ]
+        return [[*compress(tokens, path), token] for (tokens, _, token), path in zip(rows, paths, strict=True)]
+
+
+class Moments(NamedTuple):
+    """What a round is observed by: lengths of caches, and seconds."""
+
+    before: tuple[int, ...]  #: tokens that the caches held
+    draft_before: tuple[int, ...] | None  #: that the drafter's cache held
+    drafted: tuple[int, ...] | None  #: that it held after drafting
+    draft_after: tuple[int, ...] | None  #: that it holds after the round
+    read: int  #: tokens that the target has read in each row
+    capacity: int  #: of its cache
+    drafting: float  #: seconds
+    verifying: float  #: seconds
+    whole: float  #: seconds
+    prefill: float  #: seconds before the round
 
 
 class NativeRound(ObservedRound):
-    """A round whose wide fields are made when they are read.
+    """A round whose wide fields, and those that only observe, are made when they are read.
 
     Attributes:
         played: what it is made of.
+        moments: what it is observed by.
         target: whose head makes the logits.
         warp: makes distributions of them.
     """
 
     played: Played
+    moments: Moments
     target: LanguageModel
     warp: Warp
 
     @cached_property
     def pending(self) -> Tensor:
         """The last committed token of each row: [B]."""
-        return torch.tensor(self.played.pending)
+        return torch.tensor(self._pending)
 
     @cached_property
     def draft(self) -> Draft:
@@ -151,21 +166,34 @@ class NativeRound(ObservedRound):
         """The target's warped distributions: [B, K+1, V]."""
         return self.warp(self.target_logits)
 
+    @cached_property
+    def target_cache(self) -> CacheLengths:
+        """Lengths of the target's cache."""
+        seen = self.moments
+        verified = [min(n + seen.read, seen.capacity) for n in seen.before]
+        return CacheLengths(seen.before, tuple(verified), self.lengths)
+
+    @cached_property
+    def draft_cache(self) -> CacheLengths | None:
+        """Lengths of the drafter's cache, or None if it has none."""
+        after = self.moments.draft_after
+        if after is None:
+            return None
+        return CacheLengths(self.moments.draft_before or after, self.moments.drafted or after, after)
+
+    @cached_property
+    def seconds(self) -> dict[str, float]:
+        """Seconds by phase."""
+        seen = self.moments
+        other = seen.whole - seen.drafting - seen.verifying
+        phases = {"draft": seen.drafting, "verify": seen.verifying, "rollback": 0.0, "other": other}
+        return phases | ({"prefill": seen.prefill} if seen.prefill else {})
+
 
 class Play:
     """Has the library play the rounds of one run: what it is told, and where it writes integers."""
 
-    SECTIONS = (
-        "pending",
-        "starts",
-        "budgets",
-        "drafts",
-        "lengths",
-        "prompts",
-        "positions",
-        "accepted",
-        "token",
-    )
+    SECTIONS = ("pending", "positions", "budgets", "prompts", "starts", "drafts", "lengths", "accepted", "token")
 
     def __init__(
         self,
@@ -181,20 +209,20 @@ class Play:
         self.model = target.native if isinstance(target, NativeExitGPT) else target
         self._rows = rows
         self._drafter = drafter
-        self._rng = rng
+        self._lender = rng if isinstance(rng, NativeRng) else None
         draft_warp = warp if drafter is None or drafter.warp is None else drafter.warp
         self._warps = warp_record(warp), warp_record(draft_warp)
-        # How many numbers a position may take: while drafting, and while deciding.
-        self._numbers = int(drafter is not None and not draft_warp.is_greedy), int(not warp.is_greedy)
+        # How many numbers the rows may need at each position: while drafting, and while deciding.
+        self._numbers = rows * (drafter is not None and not draft_warp.is_greedy), rows * (not warp.is_greedy)
         self._ints = (INT * (len(self.SECTIONS) * rows))()
         first = ctypes.addressof(self._ints)
         at = {name: first + ctypes.sizeof(INT) * rows * i for i, name in enumerate(self.SECTIONS)}
         self._source = SourceRecord(
-            seed=0 if isinstance(rng, NativeRng) else rng.key,
+            seed=rng.key if isinstance(rng, KeyedRng) else 0,
             prompt_ids=at["prompts"],
             positions=at["positions"],
         )
-        self._block = BlockRecord(rows=rows, starts=at["starts"], end=self.model.packed_layers)
+        self._block = BlockRecord(rows=rows, n=1, starts=at["starts"], end=self.model.packed_layers)
         self._draft = DraftRecord(
             rows=rows,
             pending=at["pending"],
@@ -210,59 +238,68 @@ class Play:
         self._round = RoundRecord(
             type=self.model.native.type,
             target=self.model.packed.address,
+            threads=self.model.threads_now,
             warp=ctypes.addressof(self._warps[0]),
-            pending=at["pending"],
+            **{name: at[name] for name in ("pending", "positions", "starts", "drafts", "lengths")},
             block=ctypes.addressof(self._block),
             rule=rule,
             decision=ctypes.addressof(self._decision),
             source=ctypes.addressof(self._source),
-            catches_up=1,
         )
+        self._reference = ctypes.byref(self._round)
 
-    @property
-    def seconds(self) -> list[float]:
-        """Seconds so far: of drafting, of verification, in the draft's forwards, in the target's."""
-        return [*self._round.seconds[:2], self._draft.seconds, self._round.seconds[2]]
+    def seconds(self) -> tuple[float, float, float, float]:
+        """Returns seconds so far: of drafting, of verification, in the draft's forwards, in the target's."""
+        draft, verify, target = self._round.seconds
+        return draft, verify, self._draft.seconds, target
 
-    def play(
-        self, pending: list[int], plan: RoundPlan, cache: KVCache, k: int, given: Draft | None
-    ) -> Played:
+    def step(self, rows: Sequence[Row], cache: NativeCache) -> list[int]:
+        """Returns the token that the target alone emits next in each row; it reads the pending one."""
+        self._tell_rows(rows)
+        self._block.cache = cache.address
+        self._call(0)
+        return self._ints[8 * self._rows :]
+
+    def play(self, rows: Sequence[Row], cache: KVCache, k: int, given: Draft | None) -> Played:
         """Plays a round.
 
         Args:
-            pending: the last token of each row.
-            plan: where the rows stand.
-            cache: the target's; it is extended.
+            rows: of the batch.
+            cache: the target's; what it holds is for the caller to say.
             k: K, how many tokens the library drafts, or are given.
             given: a draft; None: the library drafts.
         """
-        rows = self._rows
+        size = self._rows
         model = self.model
-        drafts = [max(budget - 1, 0) for budget in plan.budgets]
-        lengths = [min(n, k) for n in drafts] if given is None else given.lengths.tolist()
-        starts = [n - 1 for n in plan.starts]
-        self._ints[: 7 * rows] = [
-            *(*pending, *starts, *plan.budgets, *drafts),
-            *(*lengths, *plan.prompt_ids, *plan.starts),
-        ]
+        self._tell_rows(rows)
+        self._block.n = k + 1
+        hidden = space_for(size, k + 1, model.hidden_size, dtype=model.dtype)
+        self._round.hidden = hidden.data_ptr()
         if given is None:
-            ids = space_for(rows, k, dtype=torch.long)
-            q = space_for(rows, k, model.vocab_size, dtype=model.dtype)
+            ids = space_for(size, k, dtype=torch.long)
+            q = space_for(size, k, model.vocab_size, dtype=model.dtype)
         else:
             ids = given.tokens.contiguous()
             q = given.probs.to(model.dtype).contiguous()
-        hidden = space_for(rows, k + 1, model.hidden_size, dtype=model.dtype)
-        path = None if given is None or given.parents is None else torch.zeros(rows, k, dtype=torch.bool)
-        held = cast(NativeCache, cache.later if isinstance(cache, ExitCache) else cache)
+            self._ints[6 * size : 7 * size] = given.lengths.tolist()
         self._tell_draft(k, ids, q, drafts=given is None)
-        # These are kept until the library has read them.
-        read = self._tell_tree(given, starts, path), self._tell_target(cache, held, pending, ids)
-        self._round.hidden = hidden.data_ptr()
+        path, read = self._tell_tree(given)
+        streams = self._tell_target(cache, rows, ids)
         self._call(k)
-        del read
-        held.extend(k + 1)
-        accepted, token = self._ints[7 * rows : 8 * rows], self._ints[8 * rows :]
-        return Played(pending, given, ids.tolist(), q, lengths, hidden, accepted, token, path)
+        del read, streams  # until here the library has had their addresses
+        ints = self._ints
+        lengths, accepted, token = ints[6 * size : 7 * size], ints[7 * size : 8 * size], ints[8 * size :]
+        return Played(given, ids.tolist(), q, lengths, hidden, accepted, token, path)
+
+    def _tell_rows(self, rows: Sequence[Row]) -> None:
+        """Tells where the rows stand."""
+        texts = [row.tokens for row in rows]
+        self._ints[: 4 * self._rows] = [
+            *[text[-1] for text in texts],
+            *map(len, texts),
+            *[row.budget for row in rows],
+            *[row.prompt_id for row in rows],
+        ]
 
     def _tell_draft(self, k: int, ids: Tensor, q: Tensor, drafts: bool) -> None:
         """Tells what is drafted, [B, K] and [B, K, V], and who drafts it, if the library does."""
@@ -279,35 +316,38 @@ class Play:
             draft.q = decision.q
             self._round.draft = ctypes.addressof(draft)
 
-    def _tell_tree(self, given: Draft | None, starts: list[int], path: Tensor | None) -> Any:
-        """Tells where the tokens of a tree stand; returns what the library has addresses of."""
+    def _tell_tree(self, given: Draft | None) -> tuple[Tensor | None, Any]:
+        """Tells where the tokens of a tree stand.
+
+        Returns:
+            Where its path will be, [B, K]; and what else the library has addresses of.
+        """
         block = self._block
         decision = self._decision
-        if given is None or given.parents is None or path is None:
+        if given is None or given.parents is None:
             block.positions = block.mask = decision.parents = decision.path = None
-            return None
+            return None, None
         parents = given.parents.contiguous()
         shape = shape_of(tuple(map(tuple, parents.tolist())))
+        starts = [n - 1 for n in self._ints[self._rows : 2 * self._rows]]
         positions = torch.tensor(starts)[:, None] + shape.positions
+        path = torch.zeros(self._rows, given.k, dtype=torch.bool)
         block.positions = positions.data_ptr()
         block.mask = shape.mask.data_ptr()
         block.window = given.k + 1
         decision.parents = parents.data_ptr()
         decision.path = path.data_ptr()
-        return parents, positions
+        return path, (parents, positions)
 
-    def _tell_target(
-        self, cache: KVCache, held: NativeCache, pending: list[int], ids: Tensor
-    ) -> Tensor | None:
-        """Tells what the target reads into its cache, and into which; returns states that it begins with."""
+    def _tell_target(self, cache: KVCache, rows: Sequence[Row], ids: Tensor) -> Tensor | None:
+        """Tells what the target reads into, and returns the states that an early exit begins with."""
         block = self._block
-        block.n = ids.shape[1] + 1
-        block.cache = held.address
-        self._round.threads = self.model.threads_now
         if not isinstance(self.target, NativeExitGPT) or not isinstance(cache, ExitCache):
+            block.cache = cast(NativeCache, cache).address
             return None
-        tokens = torch.cat([torch.tensor(pending)[:, None], ids], 1)
-        streams = self.target.streams_of(tokens, cache)
+        pending = torch.tensor([row.tokens[-1:] for row in rows])
+        streams = self.target.streams_of(torch.cat([pending, ids], 1), cache)
+        block.cache = cast(NativeCache, cache.later).address
         block.states = streams.data_ptr()
         block.begin = self.target.exit.layers
         return streams
@@ -315,17 +355,19 @@ class Play:
     def _call(self, k: int) -> None:
         """Has the library play, by numbers that are lent."""
         source = self._source
-        source.used = 0
+        lender = self._lender
+        if lender is None:
+            check(self.model.native.play(self._reference), self.model.vocab_size, k)
+            return
         drafting, deciding = self._numbers
-        count = self._rows * (drafting * k + deciding * (k + 1))
-        if isinstance(self._rng, NativeRng):
-            numbers = self._rng.lend(count)
-            source.numbers = numbers.data_ptr()
-            source.count = count
-        status = self.model.native.play(ctypes.byref(self._round))
-        if isinstance(self._rng, NativeRng):
-            self._rng.give_back(count - source.used)
-        check(status, self.model.vocab_size, k)
+        count = drafting * k + deciding * (k + 1)
+        source.numbers = lender.lend_at(count)
+        source.count = count
+        source.used = 0
+        status = self.model.native.play(self._reference)
+        lender.give_back(count - source.used)
+        if status:
+            check(status, self.model.vocab_size, k)
 
 
 class Run:
@@ -352,7 +394,7 @@ class Run:
         self._rng = rng
         self._own = drafter if isinstance(drafter, NativeDrafter) and drafter.draws_for(target) else None
         self._play = Play(target, self._own, verifier.rule, warp, rng, len(batch.rows))
-        self._seconds = self._play.seconds
+        self._seconds = self._play.seconds()
         self._cache, hidden = prefill(target, batch.texts)
         drafter.start(batch.texts, hidden)
         self._prefill = perf_counter() - started
@@ -368,80 +410,73 @@ class Run:
         """Plays the next round, and rolls back."""
         started = perf_counter()
         batch = self._batch
-        live = batch.live
+        rows = batch.rows
+        r: NativeRound = object.__new__(NativeRound)
+        fields = vars(r)
+        fields["index"] = index
+        fields["prompt_ids"] = tuple([row.prompt_id for row in rows])
+        fields["live"] = batch.live
+        fields["_pending"] = [row.tokens[-1] for row in rows]
         before = batch.cache_lengths
         draft_before = self._drafter.cache_lengths
-        plan = batch.plan(CPU)
-        pending = [row.tokens[-1] for row in batch.rows]
-        given, width = self._draft(pending, plan)
-        drafted = perf_counter()
-        played = self._play.play(pending, plan, self._cache, width, given)
-        emitted = batch.append(played.kept())
+        given, width = self._draft()
+        drafted = 0.0 if self._own else perf_counter() - started
+        played = self._play.play(rows, self._cache, width, given)
+        fields["emitted"] = batch.append(played.kept())
+        fields["finish"] = tuple([row.finish for row in rows])
         lengths = batch.cache_lengths
-        verified = self._cache.row_lengths
-        if played.path is None:
-            self._cache.truncate(lengths)
-        else:
-            rollback(self._cache, played.verdict(), before, lengths)
-        r: NativeRound = object.__new__(NativeRound)
-        vars(r).update(
-            index=index,
-            prompt_ids=plan.prompt_ids,
-            played=played,
-            target=self._target,
-            warp=self._warp,
-            stops_at_first_rejection=self._verifier.stops_at_first_rejection,
-            live=live,
-            emitted=emitted,
-            finish=tuple([row.finish for row in batch.rows]),
-            lengths=lengths,
-            target_cache=CacheLengths(before, verified, lengths),
-        )
+        fields["lengths"] = lengths
+        fields["played"] = played
+        fields["target"] = self._target
+        fields["warp"] = self._warp
+        fields["stops_at_first_rejection"] = self._verifier.stops_at_first_rejection
+        self._roll_back(played, before, lengths)
         committing = perf_counter()
-        draft_cache = self._commit(r, draft_before, width)
+        held = self._commit(r, width)
         ended = perf_counter()
-        in_python = 0.0 if self._own else drafted - started
-        seconds = self._phases(in_python + ended - committing, ended - started)
-        vars(r).update(draft_cache=draft_cache, seconds=seconds)
+        drafting, verifying, *_ = seconds = self._play.seconds()
+        drafting += drafted - self._seconds[0] + (0.0 if self._own else ended - committing)
+        verifying -= self._seconds[1]
+        self._seconds = seconds
+        sizes = width + 1, self._target.max_length
+        times = drafting, verifying, ended - started, self._prefill
+        fields["moments"] = Moments(before, draft_before, *held, *sizes, *times)
+        self._prefill = 0.0
         return r
 
-    def _draft(self, pending: list[int], plan: RoundPlan) -> tuple[Draft | None, int]:
+    def _draft(self) -> tuple[Draft | None, int]:
         """Returns a draft and its K, or None and the K that the library is to draft."""
-        width = min(self._k, max(max(plan.budgets) - 1, 0))
+        rows = self._batch.rows
+        width = min(self._k, max(max([row.budget for row in rows]) - 1, 0))
         if self._own is not None or width == 0:
             return None, width
-        tokens = torch.tensor(pending)
-        limits = plan.without_last(), self._target.max_length
-        draft = draft_within(self._drafter, tokens, self._k, self._warp, self._rng, *limits)
+        pending = self._batch.pending(CPU)
+        limits = self._batch.plan(CPU).without_last(), self._target.max_length
+        draft = draft_within(self._drafter, pending, self._k, self._warp, self._rng, *limits)
         return draft, draft.k
 
-    def _commit(self, r: NativeRound, before: Sequence[int] | None, width: int) -> CacheLengths | None:
-        """Brings the drafter's cache to the committed tokens; returns its lengths, if it has one."""
-        drafted = self._drafter.cache_lengths
-        if self._own is None or width == 0:
-            self._drafter.commit(r)
+    def _roll_back(self, played: Played, before: Sequence[int], lengths: Sequence[int]) -> None:
+        """Cuts the target's cache from what was read to what was committed."""
+        later = self._cache.later if isinstance(self._cache, ExitCache) else self._cache
+        if played.path is None:
+            cast(NativeCache, later).hold(lengths)
         else:
-            cache = cast(NativeCache, self._own.cache)
-            cache.extend(width)
-            drafted = cache.row_lengths
-            cache.extend(1)  # where all were accepted the library has read the last one, too
-            cache.truncate(r.lengths)
-        after = self._drafter.cache_lengths
-        if after is None:
-            return None
-        return CacheLengths(tuple(before or after), tuple(drafted or after), after)
+            cast(NativeCache, later).extend(len(played.tokens[0]) + 1)
+            rollback(self._cache, played.verdict(), before, lengths)
+        if later is not self._cache:
+            self._cache.truncate(lengths)
 
-    def _phases(self, drafting: float, whole: float) -> dict[str, float]:
-        """Returns the seconds of a round by phase: in Python it took so many to draft, and in all."""
-        seconds = self._play.seconds
-        draft, verify, _, _ = (now - then for now, then in zip(seconds, self._seconds, strict=True))
-        self._seconds = seconds
-        draft += drafting
-        phases = {"draft": draft, "verify": verify, "rollback": 0.0, "other": whole - draft - verify}
-        if self._prefill:
-            phases["prefill"] = self._prefill
-            self._prefill = 0.0
-        return phases
+    def _commit(self, r: NativeRound, width: int) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        """Brings the drafter's cache to the committed tokens; returns its lengths before and after that."""
+        if self._own is None or width == 0:
+            drafted = self._drafter.cache_lengths
+            self._drafter.commit(r)
+            return drafted, self._drafter.cache_lengths
+        cache = cast(NativeCache, self._own.cache)
+        cache.extend(width)
+        drafted = cache.row_lengths
+        cache.hold(r.lengths)  # where all were accepted the library has read the last one, too
+        return drafted, r.lengths
 
     def refill(self) -> None:
         """Gives rows that are done to requests that wait."""
@@ -456,8 +491,9 @@ class Run:
 
     def add_to(self, forwards: Forwards) -> None:
         """Adds the seconds in forwards so far."""
-        forwards.draft += self._play.seconds[2] + self._clocked + self._forwards.draft
-        forwards.target += self._play.seconds[3]
+        _, _, draft, target = self._play.seconds()
+        forwards.draft += draft + self._clocked + self._forwards.draft
+        forwards.target += target
         forwards.prefill += self._forwards.prefill
 
 
@@ -478,7 +514,6 @@ def known(
     return (target, rng) if isinstance(target, NativeGPT | NativeExitGPT) else None
 
 
-@torch.inference_mode()
 def generate(
     target: LanguageModel,
     prompts: Sequence[Sequence[int] | Request],
@@ -494,7 +529,7 @@ def generate(
     forwards: where the seconds of prefill and of the target's forwards are added up.
     """
     native = known(target, warp, rng, Rule.COUPLED)
-    if native is None:
+    if native is None or isinstance(target, NativeExitGPT):
         yield from core.generate(target, prompts, max_new_tokens=max_new_tokens, warp=warp, rng=rng, eos=eos)
         return
     sizes = target.vocab_size, target.max_length
@@ -505,14 +540,14 @@ def generate(
     cache, _ = prefill(target, batch.texts)
     seconds = perf_counter() - started
     play = Play(native[0], None, Rule.COUPLED, warp, native[1], len(batch.rows))
+    held = cast(NativeCache, cache)
     while any(batch.live):
-        pending = [row.tokens[-1] for row in batch.rows]
-        played = play.play(pending, batch.plan(CPU), cache, 0, None)
-        emitted = batch.append(played.kept())
-        cache.truncate(batch.cache_lengths)
-        yield tuple([tokens[0] if tokens else None for tokens in emitted])
+        tokens = play.step(batch.rows, held)
+        emitted = [row.append((token,)) for row, token in zip(batch.rows, tokens, strict=True)]
+        held.hold(batch.cache_lengths)
+        yield tuple([kept[0] if kept else None for kept in emitted])
     if forwards is not None:
-        forwards.target += play.seconds[3]
+        forwards.target += play.seconds()[3]
         forwards.prefill += seconds
 
 

@@ -157,15 +157,18 @@ typedef struct {
     const void* target;
     int64_t threads;
     const ms_warp* warp;
-    ms_draft* draft;         // with a drafter: is drawn. Without one its tokens and q are there
-    const int64_t* pending;  // [B]
-    const ms_block* block;   // what the target reads, but for the tokens: the pending and the drafted ones
+    const int64_t* pending;    // [B], the last token of each row
+    const int64_t* positions;  // [B], how many tokens each row has
+    int64_t* starts;           // [B], becomes: how many of them a cache holds, all but the pending one
+    int64_t* drafts;           // [B], becomes: how many may be drafted, all of its budget but the last
+    ms_draft* draft;           // with a drafter: is drawn, and gives the lengths. Without one it is there, with lengths
+    const ms_block* block;     // what the target reads, but for the tokens: the pending and the drafted ones
     ms_rule rule;
-    ms_decision* decision;   // becomes the verdict
+    ms_decision* decision;     // becomes the verdict
+    int64_t* lengths;          // [B], of the draft: those of the decision
     ms_source* source;
-    void* hidden;            // [B, K + 1, D], becomes the target's
-    int64_t catches_up;      // whether a draft model reads its last token, where all were accepted
-    double seconds[3];       // are added to: draft, verify, the target's forwards; those of the draft are in `draft`
+    void* hidden;              // [B, K + 1, D], becomes the target's; NULL: nobody wants them
+    double seconds[3];         // are added to: draft, verify, the target's forwards; those of the draft are in `draft`
 } ms_round;
 
 ms_status ms_play(ms_round* round);

@@ -18,7 +18,7 @@ ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) 
         forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, LOGITS, p);
     }
     for (Int i = 0; i < m; ++i) {
-        std::copy_n(work.normed + i * work.D, D, static_cast<T*>(r.hidden) + i * D);
+        if (r.hidden) std::copy_n(work.normed + i * work.D, D, static_cast<T*>(r.hidden) + i * D);
         if (i % b.n > r.decision->lengths[i / b.n]) continue;  // padding
         T* dist = p + i * wide;
         if (!can_be_distribution(dist, V)) return MS_BAD_LOGITS;
@@ -35,6 +35,11 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
     ms_decision& decision = *r.decision;
     ms_draft* draft = r.draft;
     const Int rows = decision.rows, k = decision.k;
+    for (Int row = 0; row < rows; ++row) {
+        r.starts[row] = r.positions[row] - 1;
+        r.drafts[row] = std::max(decision.budgets[row] - 1, Int(0));
+        if (draft || !k) r.lengths[row] = std::min(r.drafts[row], k);
+    }
     if (draft) {
         const Stopwatch drafting(r.seconds[0]);
         const auto drawing = [&](auto its_kinds) { return draw(its_kinds, *draft, *r.source); };
@@ -58,7 +63,7 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
     }
     bool all = false;
     for (Int row = 0; row < rows; ++row) all |= decision.accepted[row] == k;
-    if (!draft || !r.catches_up || !all) return MS_OK;
+    if (!draft || !all) return MS_OK;
     const Stopwatch drafting(r.seconds[0]);
     return with_type(draft->drafter->type, [&](auto its_kinds) { return catch_up(its_kinds, *draft); });
 }

@@ -49,6 +49,8 @@ from minispec.native.structs import (
 )
 from minispec.verifiers.coupled import KeyedRng
 
+ROUNDS_AT_ONCE = 32  # whose numbers lie in one tensor, if they take no more than
+BYTES_AT_ONCE = 2**22
 CERTAIN_RULES = (Rule.GREEDY, Rule.COUPLED, Rule.TREE_GREEDY)  # which decide no yes or no at random
 
 
@@ -73,25 +75,65 @@ def clocks_in(part: Any) -> list[Chain | NativeLayers]:
     return [part for part in found.values() if isinstance(part, Chain | NativeLayers)]
 
 
+class Memory:
+    """Where rounds leave what the library's drafts were drawn from, and the target's hidden states.
+
+    To make a tensor takes microseconds. So there is one for several rounds, and each is cut out when it is read.
+
+    Attributes:
+        free: how many rounds still fit.
+    """
+
+    def __init__(self, rows: int, k: int, drawn: int, vocab: int, width: int, dtype: torch.dtype) -> None:
+        """Takes memory for rounds of B rows and drafts of at most K tokens, of which so many are drawn."""
+        self._rows = rows
+        self._widths = vocab, width
+        self._sizes = rows * drawn * vocab, rows * (k + 1) * width  # numbers of a round
+        self._bytes = [size * dtype.itemsize for size in self._sizes]
+        self._rounds = max(1, min(ROUNDS_AT_ONCE, BYTES_AT_ONCE // sum(self._bytes)))
+        self._parts = [space_for(self._rounds * size, dtype=dtype) for size in self._sizes]
+        self._addresses = [part.data_ptr() for part in self._parts]
+        self.most = k
+        self.free = self._rounds
+
+    def take(self) -> tuple[int, int, int]:
+        """Returns the place of the next round, and the addresses of its two parts."""
+        place = self._rounds - self.free
+        self.free -= 1
+        q, hidden = (first + place * size for first, size in zip(self._addresses, self._bytes, strict=True))
+        return place, q, hidden
+
+    def part(self, which: int, place: int, n: int) -> Tensor:
+        """Returns a part of a round: [B, n, V], or [B, n, D]."""
+        width = self._widths[which]
+        first = place * self._sizes[which]
+        return self._parts[which][first : first + self._rows * n * width].view(self._rows, n, width)
+
+
 class Played(NamedTuple):
     """What a round of the library has come to."""
 
     given: Draft | None  #: what was drafted; None: the library has drafted
+    pending: list[int]  #: of each row
     tokens: list[list[int]]  #: drafted, of each row
-    q: Tensor | None  #: [B, K, V], what the library has drawn them from
     lengths: list[int]  #: how many of them count
-    hidden: Tensor  #: [B, K+1, D], of the target
     accepted: list[int]
     token: list[int]
     path: Tensor | None  #: [B, K], of a tree
+    memory: "Memory"  #: where its numbers lie
+    place: int  #: which of the rounds there it is
 
     def draft(self) -> Draft:
         """Returns the draft as a record."""
         if self.given is not None:
             return self.given
-        assert self.q is not None
-        tokens = torch.tensor(self.tokens, dtype=torch.long).view(self.q.shape[:2])
-        return DrawnDraft(tokens, self.q, torch.tensor(self.lengths))
+        q = self.memory.part(0, self.place, len(self.tokens[0]))
+        tokens = torch.tensor(self.tokens, dtype=torch.long).view(q.shape[:2])
+        return DrawnDraft(tokens, q, torch.tensor(self.lengths))
+
+    def hidden(self) -> Tensor:
+        """Returns the target's hidden states: [B, K+1, D]."""
+        return self.memory.part(1, self.place, len(self.tokens[0]) + 1)
 
     def verdict(self) -> Verdict:
         """Returns the decision as a record."""
@@ -139,7 +181,7 @@ class NativeRound(ObservedRound):
     @cached_property
     def pending(self) -> Tensor:
         """The last committed token of each row: [B]."""
-        return torch.tensor(self._pending)
+        return torch.tensor(self.played.pending)
 
     @cached_property
     def draft(self) -> Draft:
@@ -154,12 +196,12 @@ class NativeRound(ObservedRound):
     @cached_property
     def target_hidden(self) -> Tensor:
         """The target's hidden states: [B, K+1, D]."""
-        return self.played.hidden
+        return self.played.hidden()
 
     @cached_property
     def target_logits(self) -> Tensor:
         """What the target's head makes of them: [B, K+1, V]."""
-        return self.target.head(self.played.hidden)
+        return self.target.head(self.target_hidden)
 
     @cached_property
     def target_probs(self) -> Tensor:
@@ -209,6 +251,7 @@ class Play:
         self.model = target.native if isinstance(target, NativeExitGPT) else target
         self._rows = rows
         self._drafter = drafter
+        self._memory: Memory | None = None
         self._lender = rng if isinstance(rng, NativeRng) else None
         draft_warp = warp if drafter is None or drafter.warp is None else drafter.warp
         self._warps = warp_record(warp), warp_record(draft_warp)
@@ -270,26 +313,40 @@ class Play:
             given: a draft; None: the library drafts.
         """
         size = self._rows
-        model = self.model
-        self._tell_rows(rows)
-        self._block.n = k + 1
-        hidden = space_for(size, k + 1, model.hidden_size, dtype=model.dtype)
-        self._round.hidden = hidden.data_ptr()
-        if given is None:
-            ids = space_for(size, k, dtype=torch.long)
-            q = space_for(size, k, model.vocab_size, dtype=model.dtype)
-        else:
-            ids = given.tokens.contiguous()
-            q = given.probs.to(model.dtype).contiguous()
-            self._ints[6 * size : 7 * size] = given.lengths.tolist()
-        self._tell_draft(k, ids, q, drafts=given is None)
-        path, read = self._tell_tree(given)
-        streams = self._tell_target(cache, rows, ids)
-        self._call(k)
-        del read, streams  # until here the library has had their addresses
         ints = self._ints
+        self._tell_rows(rows)
+        memory = self._memory
+        if memory is None or not memory.free or k > memory.most:
+            memory = self._new_memory(k)
+        place, q, self._round.hidden = memory.take()
+        self._block.n = k + 1
+        decision = self._decision
+        decision.k = k
+        path = read = drawn = None
+        if given is None:
+            drawn = (INT * (size * k))()
+            decision.tokens = ctypes.addressof(drawn)
+            decision.q = q
+            self._tell_drafter(k)
+        else:
+            read = given.tokens.contiguous(), given.probs.to(self.model.dtype).contiguous()
+            decision.tokens, decision.q = (part.data_ptr() for part in read)
+            ints[6 * size : 7 * size] = given.lengths.tolist()
+        path, tree = self._tell_tree(given)
+        streams = self._tell_target(cache, rows, given)
+        self._call(k)
+        del read, tree, streams  # until here the library has had their addresses
+        tokens = given.tokens.tolist() if given else [drawn[k * b : k * (b + 1)] for b in range(size)]
         lengths, accepted, token = ints[6 * size : 7 * size], ints[7 * size : 8 * size], ints[8 * size :]
-        return Played(given, ids.tolist(), q, lengths, hidden, accepted, token, path)
+        return Played(given, ints[:size], tokens, lengths, accepted, token, path, memory, place)
+
+    def _new_memory(self, k: int) -> Memory:
+        """Takes memory for further rounds, of drafts of at most K tokens."""
+        drawn = k if self._drafter else 0
+        model = self.model
+        sizes = self._rows, k, drawn, model.vocab_size, model.hidden_size
+        self._memory = Memory(*sizes, model.dtype)
+        return self._memory
 
     def _tell_rows(self, rows: Sequence[Row]) -> None:
         """Tells where the rows stand."""
@@ -301,20 +358,17 @@ class Play:
             *[row.prompt_id for row in rows],
         ]
 
-    def _tell_draft(self, k: int, ids: Tensor, q: Tensor, drafts: bool) -> None:
-        """Tells what is drafted, [B, K] and [B, K, V], and who drafts it, if the library does."""
-        decision = self._decision
-        decision.k = k
-        decision.tokens = ids.data_ptr()
-        decision.q = q.data_ptr()
+    def _tell_drafter(self, k: int) -> None:
+        """Tells who drafts K tokens: nobody, where there are none."""
         self._round.draft = None
-        if drafts and k and self._drafter is not None and self._drafter.chain is not None:
-            draft = self._draft
-            draft.k = k
-            draft.drafter = self._drafter.chain.on(cast(NativeCache, self._drafter.cache))
-            draft.tokens = decision.tokens
-            draft.q = decision.q
-            self._round.draft = ctypes.addressof(draft)
+        if k == 0 or self._drafter is None or self._drafter.chain is None:
+            return
+        draft = self._draft
+        draft.k = k
+        draft.drafter = self._drafter.chain.on(cast(NativeCache, self._drafter.cache))
+        draft.tokens = self._decision.tokens
+        draft.q = self._decision.q
+        self._round.draft = ctypes.addressof(draft)
 
     def _tell_tree(self, given: Draft | None) -> tuple[Tensor | None, Any]:
         """Tells where the tokens of a tree stand.
@@ -325,7 +379,8 @@ class Play:
         block = self._block
         decision = self._decision
         if given is None or given.parents is None:
-            block.positions = block.mask = decision.parents = decision.path = None
+            if decision.parents is not None:
+                block.positions = block.mask = decision.parents = decision.path = None
             return None, None
         parents = given.parents.contiguous()
         shape = shape_of(tuple(map(tuple, parents.tolist())))
@@ -339,14 +394,16 @@ class Play:
         decision.path = path.data_ptr()
         return path, (parents, positions)
 
-    def _tell_target(self, cache: KVCache, rows: Sequence[Row], ids: Tensor) -> Tensor | None:
+    def _tell_target(self, cache: KVCache, rows: Sequence[Row], given: Draft | None) -> Tensor | None:
         """Tells what the target reads into, and returns the states that an early exit begins with."""
         block = self._block
         if not isinstance(self.target, NativeExitGPT) or not isinstance(cache, ExitCache):
             block.cache = cast(NativeCache, cache).address
             return None
-        pending = torch.tensor([row.tokens[-1:] for row in rows])
-        streams = self.target.streams_of(torch.cat([pending, ids], 1), cache)
+        tokens = torch.tensor([row.tokens[-1:] for row in rows])
+        if given is not None:
+            tokens = torch.cat([tokens, given.tokens], 1)
+        streams = self.target.streams_of(tokens, cache)
         block.cache = cast(NativeCache, cache.later).address
         block.states = streams.data_ptr()
         block.begin = self.target.exit.layers
@@ -395,8 +452,9 @@ class Run:
         self._own = drafter if isinstance(drafter, NativeDrafter) and drafter.draws_for(target) else None
         self._play = Play(target, self._own, verifier.rule, warp, rng, len(batch.rows))
         self._seconds = self._play.seconds()
-        self._cache, hidden = prefill(target, batch.texts)
-        drafter.start(batch.texts, hidden)
+        with torch.inference_mode():
+            self._cache, hidden = prefill(target, batch.texts)
+            drafter.start(batch.texts, hidden)
         self._prefill = perf_counter() - started
         self._clocks = [] if self._own else clocks_in(drafter)
         self._forwards = Forwards(-self._clocked, 0.0, self._prefill)
@@ -416,7 +474,6 @@ class Run:
         fields["index"] = index
         fields["prompt_ids"] = tuple([row.prompt_id for row in rows])
         fields["live"] = batch.live
-        fields["_pending"] = [row.tokens[-1] for row in rows]
         before = batch.cache_lengths
         draft_before = self._drafter.cache_lengths
         given, width = self._draft()
@@ -452,7 +509,8 @@ class Run:
             return None, width
         pending = self._batch.pending(CPU)
         limits = self._batch.plan(CPU).without_last(), self._target.max_length
-        draft = draft_within(self._drafter, pending, self._k, self._warp, self._rng, *limits)
+        with torch.inference_mode():
+            draft = draft_within(self._drafter, pending, self._k, self._warp, self._rng, *limits)
         return draft, draft.k
 
     def _roll_back(self, played: Played, before: Sequence[int], lengths: Sequence[int]) -> None:
@@ -470,7 +528,8 @@ class Run:
         """Brings the drafter's cache to the committed tokens; returns its lengths before and after that."""
         if self._own is None or width == 0:
             drafted = self._drafter.cache_lengths
-            self._drafter.commit(r)
+            with torch.inference_mode():
+                self._drafter.commit(r)
             return drafted, self._drafter.cache_lengths
         cache = cast(NativeCache, self._own.cache)
         cache.extend(width)
@@ -480,11 +539,14 @@ class Run:
 
     def refill(self) -> None:
         """Gives rows that are done to requests that wait."""
+        if all(self._batch.live):
+            return
         started = perf_counter()
         clocked = self._clocked
         if refilled := self._batch.refill():
             texts = [self._batch.rows[row].tokens for row in refilled]
-            self._drafter.admit(refilled, texts, refill(self._target, self._cache, refilled, texts))
+            with torch.inference_mode():
+                self._drafter.admit(refilled, texts, refill(self._target, self._cache, refilled, texts))
             self._prefill = perf_counter() - started
             self._forwards.prefill += self._prefill
             self._forwards.draft -= self._clocked - clocked
@@ -551,7 +613,6 @@ def generate(
         forwards.prefill += seconds
 
 
-@torch.inference_mode()
 def observe(
     target: LanguageModel,
     drafter: Drafter | None,

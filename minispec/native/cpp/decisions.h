@@ -140,7 +140,8 @@ struct Source {
     Int pick(const T* dist, Int vocab, Int row, Int offset) {
         const bool open = std::count_if(dist, dist + vocab, [](T prob) { return prob > 0; }) > 1;
         if (open && !record.numbers) return loudest(dist, vocab, key_of(record, row, offset));
-        return invert(dist, vocab, open ? next() : 0);
+        if (!open) return std::find_if(dist, dist + vocab - 1, [](T prob) { return prob > 0; }) - dist;
+        return invert(dist, vocab, next());
     }
 };
 

@@ -4,6 +4,7 @@ What a person can cause ends in one clear line on standard error and exit status
 line and 130. A closed pipe ends quietly.
 """
 
+import gc
 import io
 import os
 import sys
@@ -54,6 +55,7 @@ def global_options(
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command, by default that of the process, and exits with its status."""
     interrupt.end_import()
+    gc.freeze()  # what has been imported stays: to look through it for garbage would slow down decoding
     sys.exit(run(arguments))
 
 

@@ -1,7 +1,7 @@
 """Native drafting: forward, warp and draw for all K tokens in one call into the library.
 
 A `Chain` is a way to draft that the library knows (`cpp/drafts.h`). The drafters here are those of the core
-and of `drafters/`, which are the ones to read; only `propose` is another, and only where the library can draw.
+and of `drafters/`, which are the ones to read; `propose` alone is another, where the library can draw.
 """
 
 import ctypes

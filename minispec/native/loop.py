@@ -78,7 +78,7 @@ def clocks_in(part: Any) -> list[Chain | NativeLayers]:
 class Memory:
     """Where rounds leave what the library's drafts were drawn from, and the target's hidden states.
 
-    To make a tensor takes microseconds. So there is one for several rounds, and each is cut out when it is read.
+    To make a tensor takes microseconds. So there is one for several rounds, cut when they are read.
 
     Attributes:
         free: how many rounds still fit.
@@ -111,7 +111,7 @@ class Memory:
 
 
 class Played(NamedTuple):
-    """What a round of the library has come to."""
+    """What a round of the library has come to, of rows with K tokens each: [B, K]."""
 
     given: Draft | None  #: what was drafted; None: the library has drafted
     pending: list[int]  #: of each row
@@ -145,7 +145,9 @@ class Played(NamedTuple):
         if self.path is None:
             return [[*tokens[:accepted], token] for tokens, accepted, token in rows]
         paths = self.path.tolist()
-        return [[*compress(tokens, path), token] for (tokens, _, token), path in zip(rows, paths, strict=True)]
+        return [
+            [*compress(tokens, path), token] for (tokens, _, token), path in zip(rows, paths, strict=True)
+        ]
 
 
 class Moments(NamedTuple):
@@ -235,7 +237,17 @@ class NativeRound(ObservedRound):
 class Play:
     """Has the library play the rounds of one run: what it is told, and where it writes integers."""
 
-    SECTIONS = ("pending", "positions", "budgets", "prompts", "starts", "drafts", "lengths", "accepted", "token")
+    SECTIONS = (
+        "pending",
+        "positions",
+        "budgets",
+        "prompts",
+        "starts",
+        "drafts",
+        "lengths",
+        "accepted",
+        "token",
+    )
 
     def __init__(
         self,
@@ -322,9 +334,9 @@ class Play:
         self._block.n = k + 1
         decision = self._decision
         decision.k = k
-        path = read = drawn = None
+        drawn = (INT * (0 if given else size * k))()
+        read = None
         if given is None:
-            drawn = (INT * (size * k))()
             decision.tokens = ctypes.addressof(drawn)
             decision.q = q
             self._tell_drafter(k)

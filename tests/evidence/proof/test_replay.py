@@ -27,7 +27,7 @@ from minispec.evidence.zoo.mutation import planted
 from minispec.native import decisions
 from minispec.native.backend import NATIVE
 from minispec.native.decisions import NATIVE_CHAINS, native_rejection, native_tree, native_tree_greedy
-from minispec.native.drafter import Chain, NativeDrafter
+from minispec.native.drafter import Chain, NativeDrafter, NativeTreeDrafter
 from minispec.native.model import NativeGPT
 from minispec.native.structs import Rule
 from minispec.verifiers.registry import CHAINS, TREES
@@ -154,8 +154,8 @@ def test_every_decision_is_made_in_cpp(case, calls, monkeypatch):
     rule = moved.verifier.rule
     assert calls["choose"] > 0 and calls[rule] > 0 and calls["fallback"] == 0
     assert calls.keys() <= {"choose", "fallback", rule}
-    draws = isinstance(moved.drafter(moved.draft, None), NativeDrafter) and isinstance(moved.draft, NativeGPT)
-    assert (drafted["draft"] > 0) == draws
+    in_cpp = isinstance(moved.make_drafter(), NativeDrafter | NativeTreeDrafter)
+    assert (drafted["draft"] > 0) == (in_cpp and isinstance(moved.draft, NativeGPT))
     greedy = moved.verifier.greedy
     assert calls["choose"] % 2 == drafted["draft"] % 2 == 0 and (greedy or calls[rule] % 2 == 0)
 

@@ -205,8 +205,9 @@ class Batch:
         """Appends each row's accepted tokens and the next one, up to its budget; returns what was emitted."""
         drafted = draft.tokens.tolist()
         token = verdict.token.tolist()
-        kept = verdict.kept()
-        return self.append([[*(drafted[b][i] for i in kept[b]), token[b]] for b in range(len(token))])
+        return self.append(
+            [[drafted[b][i] for i in kept] + [token[b]] for b, kept in enumerate(verdict.kept())]
+        )
 
     def append(self, tokens: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
         """Appends tokens to each row, up to its budget; returns what was emitted."""

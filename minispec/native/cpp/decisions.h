@@ -101,6 +101,12 @@ Int invert(const T* dist, Int vocab, double number) {
     return vocab - 1;
 }
 
+// The first id that has a probability; without one the last.
+template <class T>
+Int first_possible(const T* dist, Int vocab) {
+    return std::find_if(dist, dist + vocab - 1, [](T prob) { return prob > 0; }) - dist;
+}
+
 // The id with the largest log-probability plus Gumbel noise, as `KeyedRng` picks: its exponential / p is the smallest.
 template <class T>
 Int loudest(const T* dist, Int vocab, std::uint64_t key) {
@@ -140,7 +146,7 @@ struct Source {
     Int pick(const T* dist, Int vocab, Int row, Int offset) {
         const bool open = std::count_if(dist, dist + vocab, [](T prob) { return prob > 0; }) > 1;
         if (open && !record.numbers) return loudest(dist, vocab, key_of(record, row, offset));
-        if (!open) return std::find_if(dist, dist + vocab - 1, [](T prob) { return prob > 0; }) - dist;
+        if (!open) return first_possible(dist, vocab);
         return invert(dist, vocab, next());
     }
 };

@@ -350,7 +350,7 @@ wrote(forwards, measured=result)
 # | grouped-query attention | keys and values | a model trained that way | in the model |
 # | fused attention | trips to memory | the same, up to rounding | PyTorch's |
 # | CUDA graphs | launches of kernels | the same | not yet |
-# | quantized target | bytes per weight | another one | not yet |
+# | quantized target | bytes per weight | another one | `--dtype int8` |
 # | quantized draft | c | the same | rounded, and measured, above |
 # | fewer, larger operations | their starts | the same, up to rounding | `--backend native` |
 # | batching | readings of weights per text | the same | notebook 14: done rows are refilled |

@@ -111,7 +111,7 @@ def find_changes(mutant: Mutant) -> list[tuple[object, str, object]]:
         changes += [
             (functions, name, faulty_functions[name])
             for functions in live.values()
-            for name in set(faulty_functions) - {"type"}
+            for name in set(faulty_functions) - {"type", "dtype"}
         ]
     return changes
 

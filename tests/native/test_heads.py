@@ -100,7 +100,7 @@ def test_the_same_seed_gives_the_same_tokens(name, run, temperature):
     prompts, changes = RUNS[run]
     sides = sides_of(name)
     kept = set()
-    for seed, k in ((0, 1), (1, 3), (2, 5)):
+    for seed, k in ((0, 1), (2, 5)):
         given = settings_of(name, temperature) | {"seed": seed, "k": k} | changes
         rounds = assert_same(sides, prompts, **given)
         kept |= {n for r in rounds for n in r.verdict.accepted.tolist()}

@@ -1,7 +1,7 @@
 """Drafters that were trained on a target, natively: Medusa's heads, a feature drafter, a parallel drafter.
 
-`drafters/medusa.py`, `eagle.py` and `parallel.py` are the ones to read. Their models compute in
-C++ here, and a whole draft is one call.
+`drafters/medusa.py`, `eagle.py` and `parallel.py` are the ones to read. Their models compute in C++ here, and
+a whole draft is one call.
 """
 
 from dataclasses import replace
@@ -157,9 +157,8 @@ class NativeParallelDrafter(ParallelDrafter):
         held = () if self._cache is None else self._cache.row_lengths
         core = partial(super().propose, pending, k, warp, rng)
         draft = self.model.chain.propose(self._cache, pending, k, self.warp or warp, rng, core)
-        self.cache.truncate(
-            [min(n + 1, self.max_length) for n in held]
-        )  # the pending token stays, the masks go
+        # The pending token stays, the masks go.
+        self.cache.truncate([min(n + 1, self.max_length) for n in held])
         return draft
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import compress
 from time import perf_counter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -35,9 +35,9 @@ from minispec.io.trace import CacheLengths, ObservedRound
 from minispec.native.cache import NativeCache
 from minispec.native.checks import CPU, check, space_for
 from minispec.native.decisions import NativeRng, NativeVerifier, NativeWarp, warp_record
-from minispec.native.drafter import Chain, DrawnDraft, NativeDrafter
+from minispec.native.drafter import DrawnDraft, NativeDrafter
 from minispec.native.exit import NativeExitGPT
-from minispec.native.model import NativeGPT, NativeLayers
+from minispec.native.model import NativeGPT
 from minispec.native.structs import (
     INT,
     BlockRecord,
@@ -54,6 +54,12 @@ BYTES_AT_ONCE = 2**22
 CERTAIN_RULES = (Rule.GREEDY, Rule.COUPLED, Rule.TREE_GREEDY)  # which decide no yes or no at random
 
 
+class Clock(Protocol):
+    """A part of a drafter that counts the seconds of its forwards itself."""
+
+    seconds: float
+
+
 @dataclass
 class Forwards:
     """Adds up the seconds that runs of the library spend inside forwards."""
@@ -61,18 +67,7 @@ class Forwards:
     draft: float = 0.0  #: of a drafter
     target: float = 0.0  #: of the target
     prefill: float = 0.0  #: all of prefill, of both
-
-
-def clocks_in(part: Any) -> list[Chain | NativeLayers]:
-    """Returns what a drafter is made of that counts its seconds in the library."""
-    found: dict[int, Any] = {}
-    parts = [part]
-    while parts:
-        part = parts.pop()
-        if id(part) not in found and hasattr(part, "__dict__"):
-            found[id(part)] = part
-            parts += vars(part).values()
-    return [part for part in found.values() if isinstance(part, Chain | NativeLayers)]
+    clocks: Sequence[Clock] = ()  #: of a drafter whose drafts are calls of their own
 
 
 class Memory:
@@ -81,6 +76,7 @@ class Memory:
     To make a tensor takes microseconds. So there is one for several rounds, cut when they are read.
 
     Attributes:
+        most: the largest K that fits.
         free: how many rounds still fit.
     """
 
@@ -120,7 +116,7 @@ class Played(NamedTuple):
     accepted: list[int]
     token: list[int]
     path: Tensor | None  #: [B, K], of a tree
-    memory: "Memory"  #: where its numbers lie
+    memory: Memory  #: where its numbers lie
     place: int  #: which of the rounds there it is
 
     def draft(self) -> Draft:
@@ -213,9 +209,9 @@ class NativeRound(ObservedRound):
     @cached_property
     def target_cache(self) -> CacheLengths:
         """Lengths of the target's cache."""
-        seen = self.moments
-        verified = [min(n + seen.read, seen.capacity) for n in seen.before]
-        return CacheLengths(seen.before, tuple(verified), self.lengths)
+        moments = self.moments
+        verified = [min(n + moments.read, moments.capacity) for n in moments.before]
+        return CacheLengths(moments.before, tuple(verified), self.lengths)
 
     @cached_property
     def draft_cache(self) -> CacheLengths | None:
@@ -228,10 +224,10 @@ class NativeRound(ObservedRound):
     @cached_property
     def seconds(self) -> dict[str, float]:
         """Seconds by phase."""
-        seen = self.moments
-        other = seen.whole - seen.drafting - seen.verifying
-        phases = {"draft": seen.drafting, "verify": seen.verifying, "rollback": 0.0, "other": other}
-        return phases | ({"prefill": seen.prefill} if seen.prefill else {})
+        moments = self.moments
+        other = moments.whole - moments.drafting - moments.verifying
+        phases = {"draft": moments.drafting, "verify": moments.verifying, "rollback": 0.0, "other": other}
+        return phases | ({"prefill": moments.prefill} if moments.prefill else {})
 
 
 class Play:
@@ -451,8 +447,9 @@ class Run:
         verifier: NativeVerifier,
         warp: Warp,
         rng: NativeRng | KeyedRng,
+        clocks: Sequence[Clock],
     ) -> None:
-        """Reads the prompts."""
+        """Reads the prompts; clocks: of the drafter (see `Forwards`)."""
         started = perf_counter()
         self._target = target
         self._drafter = drafter
@@ -461,14 +458,16 @@ class Run:
         self._verifier = verifier
         self._warp = warp
         self._rng = rng
-        self._own = drafter if isinstance(drafter, NativeDrafter) and drafter.draws_for(target) else None
-        self._play = Play(target, self._own, verifier.rule, warp, rng, len(batch.rows))
+        self._native_drafter = (
+            drafter if isinstance(drafter, NativeDrafter) and drafter.draws_for(target) else None
+        )
+        self._play = Play(target, self._native_drafter, verifier.rule, warp, rng, len(batch.rows))
         self._seconds = self._play.seconds()
         with torch.inference_mode():
             self._cache, hidden = prefill(target, batch.texts)
             drafter.start(batch.texts, hidden)
         self._prefill = perf_counter() - started
-        self._clocks = [] if self._own else clocks_in(drafter)
+        self._clocks = () if self._native_drafter else clocks
         self._forwards = Forwards(-self._clocked, 0.0, self._prefill)
 
     @property
@@ -489,7 +488,7 @@ class Run:
         before = batch.cache_lengths
         draft_before = self._drafter.cache_lengths
         given, width = self._draft()
-        drafted = 0.0 if self._own else perf_counter() - started
+        drafted = 0.0 if self._native_drafter else perf_counter() - started
         played = self._play.play(rows, self._cache, width, given)
         fields["emitted"] = batch.append(played.kept())
         fields["finish"] = tuple([row.finish for row in rows])
@@ -504,7 +503,7 @@ class Run:
         held = self._commit(r, width)
         ended = perf_counter()
         drafting, verifying, *_ = seconds = self._play.seconds()
-        drafting += drafted - self._seconds[0] + (0.0 if self._own else ended - committing)
+        drafting += drafted - self._seconds[0] + (0.0 if self._native_drafter else ended - committing)
         verifying -= self._seconds[1]
         self._seconds = seconds
         sizes = width + 1, self._target.max_length
@@ -517,7 +516,7 @@ class Run:
         """Returns a draft and its K, or None and the K that the library is to draft."""
         rows = self._batch.rows
         width = min(self._k, max(max([row.budget for row in rows]) - 1, 0))
-        if self._own is not None or width == 0:
+        if self._native_drafter is not None or width == 0:
             return None, width
         pending = self._batch.pending(CPU)
         limits = self._batch.plan(CPU).without_last(), self._target.max_length
@@ -538,12 +537,12 @@ class Run:
 
     def _commit(self, r: NativeRound, width: int) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
         """Brings the drafter's cache to the committed tokens; returns its lengths before and after that."""
-        if self._own is None or width == 0:
+        if self._native_drafter is None or width == 0:
             drafted = self._drafter.cache_lengths
             with torch.inference_mode():
                 self._drafter.commit(r)
             return drafted, self._drafter.cache_lengths
-        cache = cast(NativeCache, self._own.cache)
+        cache = cast(NativeCache, self._native_drafter.cache)
         cache.extend(width)
         drafted = cache.row_lengths
         cache.hold(r.lengths)  # where all were accepted the library has read the last one, too
@@ -656,7 +655,8 @@ def observe(
     batch = Batch(requests_of(prompts, max_new_tokens, eos, *sizes), *sizes, batch_size)
     if not any(batch.live):
         return
-    run = Run(native[0], drafter, batch, k, verifier, warp, native[1])
+    clocks = forwards.clocks if forwards else ()
+    run = Run(native[0], drafter, batch, k, verifier, warp, native[1], clocks)
     index = 0
     while any(batch.live):
         yield run.round(index)

@@ -61,7 +61,7 @@ class KeyedRng:
     the noise that its draft was drawn with; that is why `bernoulli` refuses.
 
     Attributes:
-        seed: what fixes the noise.
+        key: the seed, which fixes the noise.
     """
 
     def __init__(self, seed: int) -> None:

@@ -25,7 +25,9 @@ from minispec.evidence.bench.machine import using_threads
 from minispec.io.observe import record
 from minispec.io.trace import Statistics
 from minispec.native.backend import NATIVE, Models
+from minispec.native.drafter import Chain
 from minispec.native.loop import Forwards
+from minispec.native.model import NativeLayers
 
 PHASES = ("prefill", "draft", "verify", "rollback", "other")
 
@@ -120,7 +122,7 @@ class Setting:
         target = self.models.target
         backend = self.models.backend
         settings = self.sampling(seed, new_tokens)
-        forwards = Forwards()
+        forwards = Forwards(clocks=clocks_in(self.drafter))
         counting = {"forwards": forwards} if backend is NATIVE else {}
         with using_threads(self.threads):
             started = perf_counter()
@@ -134,6 +136,18 @@ class Setting:
             seconds = perf_counter() - started
         texts = tuple(tuple(trace.tokens(row)) for row in range(len(prompts)))
         return Run(seconds, texts, trace.statistics(), by_position(trace.rounds), forwards=forwards)
+
+
+def clocks_in(part: Any) -> list[Chain | NativeLayers]:
+    """Returns what an object is made of, at any depth, that counts the seconds of its own forwards."""
+    visited: dict[int, Any] = {}
+    parts = [part]
+    while parts:
+        part = parts.pop()
+        if id(part) not in visited and type(part).__dictoffset__:  # else it has no attributes
+            visited[id(part)] = part
+            parts += vars(part).values()
+    return [part for part in visited.values() if isinstance(part, Chain | NativeLayers)]
 
 
 def interleave(

@@ -175,10 +175,12 @@ def decoding(model: LanguageModel, config: GPTConfig, point: Results, repeats: i
 
 def decoding_of(runs: Sequence[Run], costs: Costs) -> Results:
     """Returns medians of the milliseconds of a token, and of these over those of its forwards alone."""
-    taken = [1000 * (run.seconds - run.forwards.prefill) for run in runs]
+    milliseconds = [1000 * (run.seconds - run.forwards.prefill) for run in runs]
     return {
-        "milliseconds_per_token": median(t / run.tokens for t, run in zip(taken, runs, strict=True)),
-        "over_forward": median(t / forwards_of(run, costs) for t, run in zip(taken, runs, strict=True)),
+        "milliseconds_per_token": median(t / run.tokens for t, run in zip(milliseconds, runs, strict=True)),
+        "over_forward": median(
+            t / forwards_of(run, costs) for t, run in zip(milliseconds, runs, strict=True)
+        ),
     }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import compress
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -35,9 +35,9 @@ from minispec.io.trace import CacheLengths, ObservedRound
 from minispec.native.cache import NativeCache
 from minispec.native.checks import CPU, check, space_for
 from minispec.native.decisions import NativeRng, NativeVerifier, NativeWarp, warp_record
-from minispec.native.drafter import DrawnDraft, NativeDrafter
+from minispec.native.drafter import Chain, DrawnDraft, NativeDrafter
 from minispec.native.exit import NativeExitGPT
-from minispec.native.model import NativeGPT
+from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.structs import (
     INT,
     BlockRecord,
@@ -54,12 +54,6 @@ BYTES_AT_ONCE = 2**22
 CERTAIN_RULES = (Rule.GREEDY, Rule.COUPLED, Rule.TREE_GREEDY)  # which decide no yes or no at random
 
 
-class Clock(Protocol):
-    """A part of a drafter that counts the seconds of its forwards itself."""
-
-    seconds: float
-
-
 @dataclass
 class Forwards:
     """Adds up the seconds that runs of the library spend inside forwards."""
@@ -67,7 +61,7 @@ class Forwards:
     draft: float = 0.0  #: of a drafter
     target: float = 0.0  #: of the target
     prefill: float = 0.0  #: all of prefill, of both
-    clocks: Sequence[Clock] = ()  #: of a drafter whose drafts are calls of their own
+    clocks: Sequence[Chain | NativeLayers] = ()  #: of a drafter whose drafts are calls of their own
 
 
 class Memory:
@@ -447,7 +441,7 @@ class Run:
         verifier: NativeVerifier,
         warp: Warp,
         rng: NativeRng | KeyedRng,
-        clocks: Sequence[Clock],
+        clocks: Sequence[Chain | NativeLayers],
     ) -> None:
         """Reads the prompts; clocks: of the drafter (see `Forwards`)."""
         started = perf_counter()

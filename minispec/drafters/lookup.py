@@ -85,10 +85,14 @@ class LookupDrafter:
 
         The draft's lengths are how many each row has; `warp` and `rng` are not used.
         """
-        matches = [row.propose(k) for row in self._rows]
+        matches = self.look_up(k)
         lengths = [len(match) for match in matches]
         tokens = pad(matches, max(lengths), pending.device).long()  # [B, n]
         return Draft(tokens, one_hot(tokens, self.vocab_size, self._dtype), torch.tensor(lengths))
+
+    def look_up(self, k: int) -> list[list[int]]:
+        """Returns up to k tokens for each row, to follow its text."""
+        return [row.propose(k) for row in self._rows]
 
     def commit(self, round: Round) -> None:
         """Appends what was emitted to each row's text; what was drafted is of no more interest."""

@@ -10,7 +10,7 @@ from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.entry import NODES, Parts
-from minispec.drafters.exit import SHARES, ExitDrafter
+from minispec.drafters.exit import SHARES
 from minispec.drafters.medusa import doubtful_tree
 from minispec.drafters.tree import common_tree
 from minispec.io.checkpoint import Pair
@@ -19,7 +19,7 @@ from minispec.io.trace import ObservedRound
 from minispec.native import loop
 from minispec.native.decisions import NATIVE_CHAINS, NATIVE_TREES, NativeRng, NativeWarp
 from minispec.native.drafter import NativeDrafter, NativeTreeDrafter
-from minispec.native.exit import NativeExitGPT
+from minispec.native.exit import NativeExitDrafter, NativeExitGPT
 from minispec.native.heads import (
     NativeFeatureDrafter,
     NativeMedusa,
@@ -65,9 +65,9 @@ def native_target(parts: Parts) -> NativeGPT:
     return parts.target
 
 
-def native_exit(parts: Parts, k: int) -> ExitDrafter:
+def native_exit(parts: Parts, k: int) -> NativeExitDrafter:
     """Returns an early exit of the native target; ValueError if the target is another."""
-    return ExitDrafter(NativeExitGPT(native_target(parts), parts.heads("exit")), parts.warp)
+    return NativeExitDrafter(NativeExitGPT(native_target(parts), parts.heads("exit")), parts.warp)
 
 
 def native_medusa(parts: Parts, k: int) -> NativeMedusaDrafter:

@@ -5,7 +5,9 @@ and of `drafters/`, which are the ones to read; `propose` alone is another, wher
 """
 
 import ctypes
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import index
 from typing import cast
@@ -13,6 +15,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from minispec.core.batch import Row
 from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel
@@ -22,7 +25,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.chain import depths_of
 from minispec.drafters.tree import TreeDrafter
 from minispec.native.cache import NativeCache
-from minispec.native.checks import check, check_budgets, check_ids, check_memory, checked, space_for
+from minispec.native.checks import LARGEST, check, check_budgets, check_ids, check_memory, checked, space_for
 from minispec.native.decisions import Lender, warp_record
 from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.pack import Packed
@@ -42,7 +45,8 @@ class Shape:
     """The shape of a tree, and how much of it rows may draw, as the library reads them.
 
     Attributes:
-        parents: [K] integers, as in a `Draft`.
+        size: K.
+        parents: [B, K] integers, as in a `Draft`.
         space: [B] integers.
         read: which tokens a draft model reads, in their order: 0 the pending one, i + 1 token i.
         depth: of its last tokens.
@@ -52,14 +56,16 @@ class Shape:
         """Makes the integers that the library reads."""
         if not are_parents(torch.tensor([list(parents)], dtype=torch.long)):
             raise ValueError(PARENTS_ORDER)
-        self.parents = (INT * len(parents))(*parents)
-        self.space = (INT * len(space))(*space)
+        rows = len(space)
+        self.size = len(parents)
+        self.parents = (INT * (rows * self.size))(*[*parents] * rows)
+        self.space = (INT * rows)(*space)
         self.read = sorted(set(parents))
         self.depth = max(depths_of(parents))
 
-    def of(self, rows: int) -> Tensor:
+    def of_rows(self) -> Tensor:
         """Returns the parents as in a `Draft`: [B, K]."""
-        return torch.tensor([list(self.parents)]).expand(rows, -1)
+        return torch.tensor(self.parents).view(len(self.space), -1)
 
 
 class Chain:
@@ -155,7 +161,7 @@ class Chain:
         if kind != Kind.MEDUSA:
             held = self._reads.usable(cache, rows, self._layers)
             held.check_space(k if tree is None else len(tree.read))
-        if tree is not None and (len(tree.parents), len(tree.space)) != (k, rows):
+        if tree is not None and (tree.size, len(tree.space)) != (k, rows):
             raise ValueError(f"the tree must have {k} tokens in {rows} rows")
         if tree is not None and kind not in (Kind.MODEL, Kind.MEDUSA):
             raise ValueError("only a draft model and heads draft trees")
@@ -246,7 +252,7 @@ class Chain:
                 cache.truncate(before)
             tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states, tree)
             if tree is not None:
-                return used, DrawnDraft(tokens, probs, parents=tree.of(rows))
+                return used, DrawnDraft(tokens, probs, parents=tree.of_rows())
             if min(budgets) >= k:
                 return used, DrawnDraft(tokens, probs)
             return used, DrawnDraft(tokens, probs, torch.tensor([min(budget, k) for budget in budgets]))
@@ -254,7 +260,66 @@ class Chain:
         return rng.source.decide(0 if warp.is_greedy else rows * k, native, core)
 
 
-class NativeDrafter(ModelDrafter):
+@dataclass(frozen=True)
+class Drawing:
+    """What a round is told of a drafter whose drafts the library can draw in it.
+
+    Attributes:
+        chain: how it drafts.
+        cache: its own, or of an exit that of the first layers; None: it has none.
+        states: [B, D], the target's states that it goes on from, which a round brings up to date.
+        longest: how many tokens it drafts one after the other, at most.
+        parents: of a tree, as in a `Draft`; None: it drafts chains.
+        size: how many tokens of the tree are at most K deep, and fit a space.
+        end: how many tokens of a text and a tree a row can hold.
+    """
+
+    chain: Chain
+    cache: NativeCache | None = None
+    states: Tensor | None = None
+    longest: int = LARGEST
+    parents: Sequence[int] | None = None
+    size: Callable[[int, int], int] = min
+    end: int = LARGEST
+
+    def tokens(self, width: int, rows: Sequence[Row], max_length: int) -> int:
+        """Returns how many tokens a draft has that is so deep, or wide; 0 if a tree does not fit any row.
+
+        max_length: of the target.
+        """
+        if self.parents is None:
+            return min(width, self.longest)
+        k = self.size(width, max([self.end - len(row.tokens) for row in rows]))
+        fits = [row.budget > width and max_length - len(row.tokens) >= k for row in rows]
+        return k if any(fits) else 0
+
+    def read(self, k: int) -> int:
+        """Returns how many tokens a draft of K adds to its cache."""
+        if self.parents is not None:
+            return len(set(self.parents[:k]))
+        return 1 if self.chain.record.kind == Kind.PARALLEL else k
+
+
+class Draws(ABC):
+    """A drafter whose drafts the library can draw, and learn from, within a round.
+
+    Attributes:
+        warp: how to warp its logits; None: like the target's.
+    """
+
+    warp: Warp | None
+
+    @abstractmethod
+    def drawing(self, target: LanguageModel) -> Drawing | None:
+        """Returns what a round with this target is told; None: its next drafts must be asked for."""
+
+
+def computes_with(chain: Chain, target: LanguageModel) -> bool:
+    """Whether a round can have both: the library computes the target, in the same type."""
+    return isinstance(target, NativeGPT) and target.dtype == chain.model.dtype
+
+
+class NativeDrafter(ModelDrafter, Draws):
     """A `ModelDrafter` that lets a `NativeGPT` draw, by numbers that a `Lender` lends.
 
     It is lossless for the same reason: the distribution that it reports is the one that was drawn from.
@@ -280,16 +345,14 @@ class NativeDrafter(ModelDrafter):
             return core()
         return self.chain.propose(self._cache, pending, k, self.warp or warp, rng, core)
 
-    def draws_for(self, target: LanguageModel) -> bool:
-        """Whether the library draws whole drafts that a target of the same type can verify."""
-        return (
-            self.chain is not None
-            and isinstance(target, NativeGPT)
-            and target.dtype == self.chain.model.dtype
-        )
+    def drawing(self, target: LanguageModel) -> Drawing | None:
+        """Returns what a round with this target is told (see `Draws`)."""
+        if self.chain is None or not computes_with(self.chain, target):
+            return None
+        return Drawing(self.chain, cast(NativeCache, self.cache))
 
 
-class NativeTreeDrafter(TreeDrafter):
+class NativeTreeDrafter(TreeDrafter, Draws):
     """A `TreeDrafter` that lets a `NativeGPT` draw, for candidates that are drawn without replacement."""
 
     def __init__(self, model: NativeGPT, parents: Sequence[int], warp: Warp | None = None) -> None:
@@ -310,3 +373,10 @@ class NativeTreeDrafter(TreeDrafter):
         draft = self.chain.propose(self.cache, pending, size, self.warp or warp, rng, core, tree=shape)
         self._read = shape.read
         return draft
+
+    def drawing(self, target: LanguageModel) -> Drawing | None:
+        """Returns what a round with this target is told (see `Draws`)."""
+        if not computes_with(self.chain, target):
+            return None
+        cache = cast(NativeCache, self.cache)
+        return Drawing(self.chain, cache, parents=self.parents, size=self.size, end=self.max_length)

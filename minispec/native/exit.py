@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT, Tree
+from minispec.core.model import GPT, LanguageModel, Tree
 from minispec.core.records import Draft
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
-from minispec.drafters.exit import EarlyExitGPT, Exit, ExitCache
+from minispec.drafters.exit import EarlyExitGPT, Exit, ExitCache, ExitDrafter
 from minispec.native.cache import NativeCache
 from minispec.native.checks import check_ids, space_for
-from minispec.native.drafter import Chain, DrawnDraft
+from minispec.native.drafter import Chain, Drawing, DrawnDraft, Draws
 from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.pack import check_type, pack_layers, pack_matrix
 from minispec.native.structs import Kind
@@ -73,3 +73,15 @@ class NativeExitGPT(EarlyExitGPT):
         tokens = torch.zeros(stream.shape[:2], dtype=torch.long)  # have been read
         layers = self.exit.layers, self.native.packed_layers
         return self.native.read(tokens, cast(NativeCache, cache.later), layers, states=stream)
+
+
+class NativeExitDrafter(ExitDrafter, Draws):
+    """An `ExitDrafter` whose whole drafts are drawn in C++."""
+
+    target: NativeExitGPT
+
+    def drawing(self, target: LanguageModel) -> Drawing | None:
+        """Returns what a round with this target is told (see `Draws`)."""
+        if target is not self.target or self._cache is None or self._cache.streams:
+            return None
+        return Drawing(self.target.chain, cast(NativeCache, self._cache.first))

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT
+from minispec.core.model import GPT, LanguageModel
 from minispec.core.records import Draft
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
@@ -23,8 +23,9 @@ from minispec.drafters.chain import check_width
 from minispec.drafters.eagle import FeatureDrafter, FeatureGPT, FeatureLayer
 from minispec.drafters.medusa import Medusa, MedusaDrafter, MedusaHead, MedusaTreeDrafter
 from minispec.drafters.parallel import ParallelDrafter, ParallelGPT, ParallelLayers
+from minispec.native.cache import NativeCache
 from minispec.native.checks import check, check_ids, checked, space_for
-from minispec.native.drafter import Chain, Shape
+from minispec.native.drafter import Chain, Drawing, Draws, Shape, computes_with
 from minispec.native.model import NativeGPT, NativeLayers, threads_for
 from minispec.native.pack import PackedMatrix, check_type, pack_layers, pack_matrix
 from minispec.native.structs import Kind, Status
@@ -91,7 +92,7 @@ class NativeFeatureGPT(FeatureGPT):
         return self.layers.read(tokens, cache, (0, self.layers.packed_layers), states=joined)
 
 
-class NativeFeatureDrafter(FeatureDrafter):
+class NativeFeatureDrafter(FeatureDrafter, Draws):
     """A `FeatureDrafter` whose whole drafts are drawn in C++."""
 
     def __init__(self, layer: FeatureLayer, target: GPT, native: NativeGPT, warp: Warp | None = None) -> None:
@@ -105,6 +106,13 @@ class NativeFeatureDrafter(FeatureDrafter):
         core = partial(super().propose, pending, k, warp, rng)
         feature = self._feature.contiguous()
         return self.model.chain.propose(self._cache, pending, k, self.warp or warp, rng, core, feature)
+
+    def drawing(self, target: LanguageModel) -> Drawing | None:
+        """Returns what a round with this target is told (see `Draws`)."""
+        if not computes_with(self.model.chain, target):
+            return None
+        self._feature = self._feature.contiguous()
+        return Drawing(self.model.chain, cast(NativeCache, self._cache), self._feature)
 
 
 class NativeParallelGPT(ParallelGPT):
@@ -140,7 +148,7 @@ class NativeParallelGPT(ParallelGPT):
         return self.head(corrected[:, None])[:, 0]
 
 
-class NativeParallelDrafter(ParallelDrafter):
+class NativeParallelDrafter(ParallelDrafter, Draws):
     """A `ParallelDrafter` whose whole drafts are drawn in C++."""
 
     model: NativeParallelGPT
@@ -160,6 +168,12 @@ class NativeParallelDrafter(ParallelDrafter):
         # The pending token stays, the masks go.
         self.cache.truncate([min(n + 1, self.max_length) for n in held])
         return draft
+
+    def drawing(self, target: LanguageModel) -> Drawing | None:
+        """Returns what a round with this target is told (see `Draws`)."""
+        if not computes_with(self.model.chain, target):
+            return None
+        return Drawing(self.model.chain, cast(NativeCache, self.cache))
 
 
 class NativeMedusa:
@@ -198,7 +212,7 @@ class NativeMedusa:
         return torch.stack(logits, dim=1)
 
 
-class NativeMedusaDrafter(MedusaDrafter):
+class NativeMedusaDrafter(MedusaDrafter, Draws):
     """A `MedusaDrafter` whose whole drafts are drawn in C++."""
 
     heads: NativeMedusa
@@ -214,8 +228,15 @@ class NativeMedusaDrafter(MedusaDrafter):
         state = self._state.contiguous()
         return self.heads.chain.propose(None, pending, width, self.warp or warp, rng, core, state, known)
 
+    def drawing(self, target: LanguageModel) -> Drawing | None:
+        """Returns what a round with this target is told (see `Draws`); None while a row has no state."""
+        if not computes_with(self.heads.chain, target) or not bool(self._known.all()):
+            return None
+        self._state = self._state.contiguous()
+        return Drawing(self.heads.chain, states=self._state, longest=len(self.heads))
 
-class NativeMedusaTreeDrafter(MedusaTreeDrafter):
+
+class NativeMedusaTreeDrafter(MedusaTreeDrafter, Draws):
     """A `MedusaTreeDrafter` whose whole drafts are drawn in C++, candidates without replacement."""
 
     heads: NativeMedusa
@@ -235,3 +256,12 @@ class NativeMedusaTreeDrafter(MedusaTreeDrafter):
         state = self._state.contiguous()
         draft = self.heads.chain.propose(None, pending, size, self.warp or warp, rng, core, state, tree=shape)
         return replace(draft, lengths=torch.tensor(space))
+
+    def drawing(self, target: LanguageModel) -> Drawing | None:
+        """Returns what a round with this target is told (see `Draws`); None while a row has no state."""
+        if not computes_with(self.heads.chain, target) or not bool(self._known.all()):
+            return None
+        self._state = self._state.contiguous()
+        return Drawing(
+            self.heads.chain, None, self._state, parents=self.parents, size=lambda k, _: self.size(k)
+        )

@@ -1,7 +1,8 @@
 """The native loop plays the rounds of the core's loop: the same draws, tokens and distributions.
 
-Both run over the same native parts, so nothing may differ in any bit. Trees drawn without replacement are
-rescaled in another order: there q may differ by rounding.
+Both run over the same native parts, so nothing may differ in any bit. Only q may, by rounding, in two cases:
+trees drawn without replacement are rescaled in another order, and by noise the core's drafters draw token by
+token.
 """
 
 from functools import cache
@@ -25,7 +26,7 @@ from minispec.native.drafter import NativeDrafter
 from minispec.native.model import NativeGPT
 
 PLAIN = ("index", "prompt_ids", "live", "emitted", "finish", "lengths", "stops_at_first_rejection")
-EXACT = ("pending", "target_hidden", "target_logits")
+EXACT = ("block", "target_hidden", "target_logits", "target_probs")
 PROMPTS = [[3], [1, 4, 1, 0, 7], [2, 0, 3, 1, 4, 4, 0, 2, 1], [5, 6]]
 LONG = [[1, 2] * 17, [3, 4, 5] * 12]  # the context ends in them
 BATCHES = {
@@ -63,6 +64,11 @@ def drafter_of(name, warp, dtype):
     return (drafter.target if name == "exit" else target), drafter
 
 
+def by_noise(rule, batch):
+    """Whether a run draws by noise."""
+    return rule == "coupled" and batch == "ragged"
+
+
 def run(how, name, warp_name, rule, batch, dtype, own_warp=None):
     """Returns all rounds of a run."""
     warp = NATIVE.warp(*WARPS[warp_name])
@@ -70,7 +76,7 @@ def run(how, name, warp_name, rule, batch, dtype, own_warp=None):
     trees = name in DRAFTERS and DRAFTERS[name].proposes_trees
     prompts, settings = BATCHES[batch]
     k = 0 if name == "target alone" else 3
-    rng = KeyedRng(5) if rule == "coupled" and batch == "ragged" else NATIVE.rng(5)
+    rng = KeyedRng(5) if by_noise(rule, batch) else NATIVE.rng(5)
     verifier = NATIVE.verifier(rule, trees)
     return list(
         how(
@@ -91,8 +97,9 @@ def check_same(ours, theirs, tolerance):
     """Asserts that two rounds are one."""
     for name in PLAIN:
         assert getattr(ours, name) == getattr(theirs, name), name
-    for name in EXACT:
-        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+    count = torch.tensor(ours.live)[:, None] & (torch.arange(ours.draft.k + 1) <= ours.draft.lengths[:, None])
+    for name in EXACT:  # what stands after a draft means nothing
+        assert torch.equal(getattr(ours, name)[count], getattr(theirs, name)[count]), name
     for name in ("accepted", "token"):
         assert torch.equal(getattr(ours.verdict, name), getattr(theirs.verdict, name)), name
     assert torch.equal(ours.draft.tokens, theirs.draft.tokens)
@@ -100,7 +107,6 @@ def check_same(ours, theirs, tolerance):
     mask = ours.draft.mask
     q = ours.draft.probs[mask].double()
     assert torch.allclose(q, theirs.draft.probs[mask].double(), rtol=0, atol=tolerance)
-    assert torch.equal(ours.target_probs, theirs.target_probs)
 
 
 @needs_compiler
@@ -116,7 +122,7 @@ def test_rounds_are_those_of_the_core(name, batch):
             ours, theirs = run(loop.observe, *setting), run(speculate, *setting)
             assert len(ours) == len(theirs)
             for one, other in zip(ours, theirs, strict=True):
-                check_same(one, other, 1e-6 if trees else 0)
+                check_same(one, other, 1e-6 if trees or by_noise(rule, batch) else 0)
             played += isinstance(ours[-1], loop.NativeRound)
     assert played == 12 if trees else played == 24
 

@@ -59,15 +59,21 @@ class Chain {
         multiply_states(states, model.head, logits);
     }
 
+    // Joins embeddings of tokens [m] with features, that of token i at feature(i), for a feature drafter's layers.
+    template <class F>
+    void join(Workspace<T>& reading, const Int* tokens, Int m, F feature) {
+        const Int wide = padded<T>(2 * width);
+        Memory<T> both = memory<T>(m * wide);
+        for (Int i = 0; i < m; ++i) {
+            std::copy_n(embedding(tokens[i]), width, both.get() + i * wide);
+            std::copy_n(feature(i), width, both.get() + i * wide + width);
+        }
+        product<T, W>(both.get(), wide, m, matrix(0), reading.x, D, drafter.threads);
+    }
+
     // Embedding and feature, joined, through layers that predict the next feature (`FeatureLayer`).
     void next_by_features(const Int* tokens, Int step, T* logits) {
-        const Int wide = padded<T>(2 * width);
-        Memory<T> both = memory<T>(rows * wide);
-        for (Int row = 0; row < rows; ++row) {
-            std::copy_n(embedding(tokens[row]), width, both.get() + row * wide);
-            std::copy_n(step ? work.normed + row * D : given + row * width, width, both.get() + row * wide + width);
-        }
-        product<T, W>(both.get(), wide, rows, matrix(0), work.x, D, drafter.threads);
+        join(work, tokens, rows, [&](Int row) { return step ? work.normed + row * D : given + row * width; });
         read(layers.s.layers, LOGITS, logits);
     }
 
@@ -123,6 +129,26 @@ class Chain {
         if (drafter.kind == MS_EXIT) return next_by_exit(step, logits);
         read(layers.s.layers, LOGITS, logits);
     }
+
+    // Reads tokens of a block [rows, k + 1], pending and drafted ones, for good: n of them in each row, from number
+    // first[row] on, after `held` tokens. hidden: [rows, k + 1, D], the target's states at the block.
+    void read_again(const Int* block, Int n, const std::vector<Int>& first, std::vector<Int> held, const T* hidden) {
+        std::vector<Int> tokens, places;  // of each token, and of the state before it
+        for (Int row = 0; row < rows; ++row) {
+            held[row] = std::min(held[row], layers.s.capacity);
+            for (Int i = 0; i < n; ++i) {
+                places.push_back(row * (k + 1) + first[row] + i);
+                tokens.push_back(block[places.back()]);
+            }
+        }
+        Workspace<T> again(layers.s, rows * n, n, drafter.threads);
+        const auto before = [&](Int i) { return i % n ? hidden + (places[i] - 1) * width : given + i / n * width; };
+        if (drafter.kind == MS_FEATURE)
+            join(again, tokens.data(), rows * n, before);
+        else
+            take(model, again, tokens.data(), static_cast<const T*>(nullptr), rows * n);
+        forward(layers, again, Block{rows, n, held.data()}, static_cast<T*>(drafter.cache), 0, layers.s.layers, STREAM);
+    }
 };
 
 // Makes rows of logits [rows, V up to whole vectors] distributions; whether that can be.
@@ -160,27 +186,37 @@ ms_status draw_chain(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) 
     return MS_OK;
 }
 
-// A tree at work: which tokens stand where, and which of them the draft model has read.
+// How deep the tokens of a tree stand, the pending one first, and which others each one follows.
+struct Shape {
+    const Int* parents;
+    std::vector<Int> depths{0};
+    std::vector<std::uint8_t> sees;  // [k + 1, k + 1]; itself, too
+
+    Shape(const Int* parents, Int k) : parents(parents), sees((k + 1) * (k + 1)) {
+        sees[0] = 1;
+        for (Int i = 1; i <= k; ++i) {
+            const Int parent = parents[i - 1];
+            depths.push_back(depths[parent] + 1);
+            std::copy_n(&sees[parent * (k + 1)], k + 1, &sees[i * (k + 1)]);
+            sees[i * (k + 2)] = 1;
+        }
+    }
+};
+
+// A tree at work: which of its tokens the draft model has read.
 template <class T, class W>
 class Tree {
     const ms_draft& draft;
     const Model<T, W>& model;
     const Int rows = draft.rows, nodes = draft.k + 1;
-    std::vector<Int> depths{0}, read;
-    std::vector<std::uint8_t> sees;  // [nodes, nodes]: which tokens each one follows, and itself
+    const Shape shape{draft.parents, draft.k};
+    std::vector<Int> read;
 
   public:
-    Tree(const ms_draft& draft, const Model<T, W>& model) : draft(draft), model(model), sees(nodes * nodes) {
-        sees[0] = 1;
-        for (Int i = 1; i < nodes; ++i) {
-            depths.push_back(depths[parent(i)] + 1);
-            std::copy_n(&sees[parent(i) * nodes], nodes, &sees[i * nodes]);
-            sees[i * nodes + i] = 1;
-        }
-    }
+    Tree(const ms_draft& draft, const Model<T, W>& model) : draft(draft), model(model) {}
 
-    Int parent(Int i) const { return draft.parents[i - 1]; }
-    Int depth(Int i) const { return depths[i]; }
+    Int parent(Int i) const { return shape.parents[i - 1]; }
+    Int depth(Int i) const { return shape.depths[i]; }
     Int token(Int row, Int i) const { return i ? draft.tokens[row * draft.k + i - 1] : draft.pending[row]; }
 
     // The draft model reads tokens `at` of the tree in each row: logits [rows, at, V up to whole vectors].
@@ -194,8 +230,8 @@ class Tree {
             starts.push_back(std::min(draft.starts[row] + before, model.s.capacity));
             for (Int i : at) {
                 tokens.push_back(token(row, i));
-                positions.push_back(draft.starts[row] + depths[i]);
-                for (Int other : read) mask.push_back(sees[i * nodes + other]);
+                positions.push_back(draft.starts[row] + depth(i));
+                for (Int other : read) mask.push_back(shape.sees[i * nodes + other]);
             }
         }
         Workspace<T> work(model.s, rows * n, n, draft.drafter->threads);
@@ -265,21 +301,62 @@ ms_status draw(Kinds<T, W> kinds, ms_draft& draft, ms_source& numbers) {
     return draft.parents ? draw_tree(kinds, draft, source, V) : draw_chain(kinds, draft, source, V);
 }
 
-// Has a draft model read the last drafted token of each row, which it has guessed but never read.
+// Moves what a cache of a draft model holds of a tree together, so that each row holds its path; of the pending token and
+// the drafted ones it has read those that have children. Returns how many tokens each row then holds.
 template <class T, class W>
-ms_status catch_up(Kinds<T, W> kinds, ms_draft& draft) {
+std::vector<Int> keep_path(const Model<T, W>& model, const ms_draft& draft, const std::uint8_t* path) {
+    std::vector<Int> held;
+    for (Int row = 0; row < draft.rows; ++row) {
+        std::vector<Int> slots;
+        for (Int i = 0, read = -1; i < draft.k; ++i) {
+            const Int parent = draft.parents[i];
+            if (i && parent == draft.parents[i - 1]) continue;
+            ++read;
+            if (!parent || path[row * draft.k + parent - 1]) slots.push_back(draft.starts[row] + read);
+        }
+        held.push_back(draft.starts[row] + slots.size());
+        gather(model.s, static_cast<T*>(draft.drafter->cache), model.s.layers, draft.rows, row, draft.starts[row],
+               slots.data(), slots.size());
+    }
+    return held;
+}
+
+// Has what drafts learn what became of its draft, as `commit` of the drafters does: it reads what was accepted and not
+// read yet, a feature drafter all of it again, with true features.
+//
+// block: [B, K + 1], the pending and the drafted tokens; last: [B], the last one that each row keeps; hidden:
+// [B, K + 1, D], the target's states at the block.
+template <class T, class W>
+void commit(Kinds<T, W> kinds, ms_draft& draft, const ms_decision& decision, const Int* block, std::vector<Int> last,
+            const T* hidden) {
     const Stopwatch forwards(draft.seconds);
     const Model<T, W>& model = model_of(kinds, draft.drafter->model);
-    Workspace<T> work(model.s, draft.rows, 1, draft.drafter->threads);
-    std::vector<Int> tokens, starts;
-    for (Int row = 0; row < draft.rows; ++row) {
-        tokens.push_back(draft.tokens[(row + 1) * draft.k - 1]);
-        starts.push_back(std::min(draft.starts[row] + draft.k, model.s.capacity));
+    const Int rows = draft.rows, k = draft.k, width = model.s.width;
+    const Int most = *std::max_element(decision.accepted, decision.accepted + rows);
+    Chain<T, W> chain(kinds, draft);
+    std::vector<Int> held(draft.starts, draft.starts + rows);
+    const auto after = [&](Int n) {
+        std::vector<Int> sums;
+        for (Int start : held) sums.push_back(start + n);
+        return sums;
+    };
+    switch (draft.drafter->kind) {
+        case MS_MODEL:
+            if (draft.parents)
+                chain.read_again(block, 1, last, keep_path(model, draft, decision.path), hidden);
+            else if (most == k)
+                chain.read_again(block, 1, std::vector<Int>(rows, k), after(k), hidden);
+            break;
+        case MS_PARALLEL:
+            if (most) chain.read_again(block, most, std::vector<Int>(rows, 1), after(1), hidden);
+            break;
+        case MS_FEATURE: chain.read_again(block, most + 1, std::vector<Int>(rows), held, hidden); break;
+        case MS_MEDUSA:
+        case MS_EXIT: break;
     }
-    take(model, work, tokens.data(), static_cast<const T*>(nullptr), draft.rows);
-    const Block block{draft.rows, 1, starts.data()};
-    forward(model, work, block, static_cast<T*>(draft.drafter->cache), 0, model.s.layers, STREAM);
-    return MS_OK;
+    if (draft.drafter->kind != MS_FEATURE && draft.drafter->kind != MS_MEDUSA) return;
+    for (Int row = 0; row < rows; ++row)
+        std::copy_n(hidden + (row * (k + 1) + last[row]) * width, width, static_cast<T*>(draft.states) + row * width);
 }
 
 }  // namespace

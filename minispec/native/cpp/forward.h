@@ -221,4 +221,18 @@ void product(const T* a, Int a_row, Int m, const Matrix<W>& b, T* c, Int c_row, 
     Team::get().run(threads, [&](Share share) { multiply<T, W>(a, a_row, m, b, c, c_row, add, share); });
 }
 
+// Moves what a cache [layers, rows, numbers] holds of a row: slot slots[i] to first + i.
+template <class T>
+void gather(const Sizes& s, T* cache, Int layers, Int rows, Int row, Int first, const Int* slots, Int count) {
+    for (Int i = 0; i < layers * s.kv_heads; ++i) {
+        T* keys = cache + ((i / s.kv_heads * rows + row) * s.kv_heads + i % s.kv_heads) * cache_numbers(s);
+        T* values = keys + s.head_dim * s.slots;
+        for (Int j = 0; j < count; ++j) {
+            if (slots[j] == first + j) continue;
+            for (Int d = 0; d < s.head_dim; ++d) keys[d * s.slots + first + j] = keys[d * s.slots + slots[j]];
+            std::copy_n(values + slots[j] * s.padded_head, s.head_dim, values + (first + j) * s.padded_head);
+        }
+    }
+}
+
 }  // namespace

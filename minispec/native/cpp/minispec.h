@@ -101,7 +101,7 @@ typedef enum { MS_GREEDY, MS_REJECTION, MS_BLOCK, MS_COUPLED, MS_TREE_GREEDY, MS
 typedef struct {
     int64_t rows, k, vocab;
     const void* p;           // [B, K + 1, V]
-    const void* q;           // [B, K, V]
+    const void* q;           // [B, K, V]; in a round NULL says that all drafted tokens are certain
     const int64_t* tokens;   // [B, K]
     const int64_t* lengths;  // [B], how many of them count
     const int64_t* budgets;  // [B], in how many positions a row decides
@@ -140,7 +140,8 @@ typedef struct {
     const int64_t* starts;    // [B], how many tokens the drafter's cache holds
     const int64_t* budgets;   // [B], how many tokens a row may draw; after them comes 0
     const ms_warp* warp;
-    void* states;             // MS_FEATURE, MS_MEDUSA: [B, D], the target's after the last token that it has read;
+    void* states;             // MS_FEATURE, MS_MEDUSA: [B, D], the target's after the last token that it has read: a
+                              // round brings them up to date;
                               // MS_EXIT: [B, K + 1, D], becomes the stream after its layers
     const int64_t* parents;   // [K], of a tree: 0 is the pending token, i + 1 token i; they ascend. NULL: a chain
     const int64_t* space;     // [B], of a tree: how many of its tokens a row may draw
@@ -151,7 +152,8 @@ typedef struct {
 
 ms_status ms_draw(ms_draft* draft, ms_source* source);
 
-// A round of the loop: draft, verify, decide. Lengths of caches are the caller's to set, and so the rollback.
+// A round of the loop: draft, verify, decide. After it the caches have what was kept where it belongs, and what has
+// drafted has read it; lengths of caches are the caller's to set, and so the rollback.
 typedef struct {
     ms_type type;
     const void* target;
@@ -162,7 +164,7 @@ typedef struct {
     int64_t* starts;           // [B], becomes: how many of them a cache holds, all but the pending one
     int64_t* drafts;           // [B], becomes: how many may be drafted, all of its budget but the last
     ms_draft* draft;           // with a drafter: is drawn, and gives the lengths. Without one it is there, with lengths
-    const ms_block* block;     // what the target reads, but for the tokens: the pending and the drafted ones
+    const ms_block* block;     // what the target reads, but for tokens and places: the pending and the drafted ones
     ms_rule rule;
     ms_decision* decision;     // becomes the verdict
     int64_t* lengths;          // [B], of the draft: those of the decision

@@ -65,19 +65,6 @@ void multiply_rows(const Weights<W>& matrix, Int threads, const T* from, Int m, 
     for (Int i = 0; i < m; ++i) std::copy_n(results + i * c, columns, to + i * columns);
 }
 
-// Moves what a cache [layers, rows, numbers] holds of a row: slot slots[i] to first + i.
-template <class T>
-void gather(const Sizes& s, T* cache, Int layers, Int rows, Int row, Int first, const Int* slots, Int count) {
-    for (Int i = 0; i < layers * s.kv_heads; ++i) {
-        T* keys = cache + ((i / s.kv_heads * rows + row) * s.kv_heads + i % s.kv_heads) * cache_numbers(s);
-        T* values = keys + s.head_dim * s.slots;
-        for (Int j = 0; j < count; ++j) {
-            for (Int d = 0; d < s.head_dim; ++d) keys[d * s.slots + first + j] = keys[d * s.slots + slots[j]];
-            std::copy_n(values + slots[j] * s.padded_head, s.head_dim, values + (first + j) * s.padded_head);
-        }
-    }
-}
-
 }  // namespace
 
 ms_status ms_model_new(ms_type type, const Int* sizes, double norm_eps, Int parts, const void* const* weights,

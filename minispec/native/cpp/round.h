@@ -12,7 +12,15 @@ ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) 
     const Int m = b.rows * b.n, D = model.s.width, V = model.s.vocab, wide = padded<T>(V);
     Workspace<T> work(model.s, m, b.n, r.threads);
     take(model, work, b.tokens, static_cast<const T*>(b.states), m);
-    const Block block{b.rows, b.n, b.starts, b.positions, b.mask, b.window};
+    Block block{b.rows, b.n, b.starts};
+    std::vector<Int> positions;
+    std::vector<std::uint8_t> mask;
+    for (Int row = 0; r.decision->parents && row < b.rows; ++row) {
+        const Shape shape(r.decision->parents + row * (b.n - 1), b.n - 1);
+        for (Int depth : shape.depths) positions.push_back(b.starts[row] + depth);
+        mask.insert(mask.end(), shape.sees.begin(), shape.sees.end());
+        block = {b.rows, b.n, b.starts, positions.data(), mask.data(), b.n};
+    }
     {
         const Stopwatch forwards(r.seconds[2]);
         forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, LOGITS, p);
@@ -28,6 +36,40 @@ ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) 
     return MS_OK;
 }
 
+// How many tokens of a draft count in each row: those that fit its budget, and of a tree its space too.
+inline void set_lengths(ms_round& r, Int capacity) {
+    const ms_decision& d = *r.decision;
+    for (Int row = 0; row < d.rows; ++row) {
+        r.lengths[row] = std::min(r.drafts[row], d.k);
+        if (!d.parents) continue;
+        const Shape shape(d.parents + row * d.k, d.k);  // level by level
+        const Int fit = std::upper_bound(shape.depths.begin(), shape.depths.end(), r.drafts[row]) - shape.depths.begin();
+        r.lengths[row] = std::min(fit - 1, capacity - r.positions[row]);
+    }
+}
+
+// Moves what was kept of a tree together in the target's cache, and lets what drafts learn.
+template <class T, class W>
+ms_status commit(const Model<T, W>& model, ms_round& r, const Int* block) {
+    const ms_decision& d = *r.decision;
+    std::vector<Int> last(d.accepted, d.accepted + d.rows);
+    for (Int row = 0; d.path && row < d.rows; ++row) {
+        std::vector<Int> slots;
+        for (Int i = 0; i < d.k; ++i)
+            if (d.path[row * d.k + i]) slots.push_back(r.starts[row] + i + 1);
+        last[row] = slots.empty() ? 0 : slots.back() - r.starts[row];
+        gather(model.s, static_cast<T*>(r.block->cache), r.block->end - r.block->begin, d.rows, row, r.starts[row] + 1,
+               slots.data(), slots.size());
+    }
+    if (!r.draft) return MS_OK;
+    const Stopwatch drafting(r.seconds[0]);
+    return with_type(r.draft->drafter->type, [&](auto kinds) {
+        using Number = NUMBER(kinds);
+        commit(kinds, *r.draft, d, block, last, static_cast<const Number*>(r.hidden));
+        return MS_OK;
+    });
+}
+
 // Plays a round.
 template <class T, class W>
 ms_status play(Kinds<T, W> kinds, ms_round& r) {
@@ -38,12 +80,13 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
     for (Int row = 0; row < rows; ++row) {
         r.starts[row] = r.positions[row] - 1;
         r.drafts[row] = std::max(decision.budgets[row] - 1, Int(0));
-        if (draft || !k) r.lengths[row] = std::min(r.drafts[row], k);
     }
+    if (draft || !k) set_lengths(r, model.s.capacity);
     if (draft) {
         const Stopwatch drafting(r.seconds[0]);
         const auto drawing = [&](auto its_kinds) { return draw(its_kinds, *draft, *r.source); };
         if (const ms_status status = with_type(draft->drafter->type, drawing)) return status;
+        for (Int row = 0; row < rows; ++row) std::fill(draft->tokens + row * k + r.lengths[row], draft->tokens + (row + 1) * k, 0);
     }
     std::vector<Int> tokens;
     for (Int row = 0; row < rows; ++row) {
@@ -57,15 +100,15 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
         block.tokens = tokens.data();
         Memory<T> p = memory<T>(rows * (k + 1) * padded<T>(model.s.vocab));
         if (const ms_status status = score(model, r, block, p.get())) return status;
-        decision.p = p.get();
-        decide<T>(r.rule, decision, *r.source);
-        decision.p = nullptr;
+        ms_decision seen = decision;
+        const Int certain = decision.q || r.rule == MS_GREEDY || r.rule == MS_COUPLED ? 0 : rows * k;
+        std::vector<T> q(certain * model.s.vocab);
+        for (Int i = 0; i < certain; ++i) q[i * model.s.vocab + decision.tokens[i]] = 1;
+        if (certain) seen.q = q.data();
+        seen.p = p.get();
+        decide<T>(r.rule, seen, *r.source);
     }
-    bool all = false;
-    for (Int row = 0; row < rows; ++row) all |= decision.accepted[row] == k;
-    if (!draft || !all) return MS_OK;
-    const Stopwatch drafting(r.seconds[0]);
-    return with_type(draft->drafter->type, [&](auto its_kinds) { return catch_up(its_kinds, *draft); });
+    return commit(model, r, tokens.data());
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 """The native loop: a round is one call into the library.
 
 `core/loop.py` is the one to read. What it does in Python between two forwards is a good part of a round of a
-small model. Here draft, forward, warp and decisions are one call (`cpp/round.h`), and Python commits what is
-emitted. Rounds are the core's, number by number; their wide fields are made when they are read. A combination
+small model. Here draft, forward, warp and decisions are one call (`cpp/round.h`), and Python cuts what is
+emitted and counts. Rounds are the core's, number by number; their wide fields are made when they are read. A combination
 that the library does not know goes through the core's loop.
 """
 

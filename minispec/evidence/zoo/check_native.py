@@ -54,7 +54,7 @@ def check_native_rounds(case: Case) -> str | None:
     for seed in range(ROUND_SEEDS):
         played, looped = (
             [
-                (r.emitted, r.lengths, [probs.tolist() for probs in r.draft.probs])
+                (r.emitted, r.lengths, r.draft.probs[r.draft.mask].tolist())
                 for r in ours.rounds(case.prompts * 2, NATIVE.rng(seed), how)
             ]
             for how in (NATIVE.observe, speculate)

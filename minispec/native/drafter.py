@@ -49,7 +49,7 @@ class Shape:
         parents: [B, K] integers, as in a `Draft`.
         space: [B] integers.
         read: which tokens a draft model reads, in their order: 0 the pending one, i + 1 token i.
-        depth: of its last tokens.
+        depths: [K], from 1 on: they ascend.
     """
 
     def __init__(self, parents: Sequence[int], space: Sequence[int]) -> None:
@@ -61,7 +61,7 @@ class Shape:
         self.parents = (INT * (rows * self.size))(*[*parents] * rows)
         self.space = (INT * rows)(*space)
         self.read = sorted(set(parents))
-        self.depth = max(depths_of(parents))
+        self.depths = depths_of(parents)[1:]
 
     def of_rows(self) -> Tensor:
         """Returns the parents as in a `Draft`: [B, K]."""
@@ -156,7 +156,7 @@ class Chain:
             raise ValueError(f"K must be at least 1, not {k}")
         kind = self.record.kind
         held = None
-        if kind == Kind.MEDUSA and (k if tree is None else tree.depth) > len(self._matrices) // 2:
+        if kind == Kind.MEDUSA and (k if tree is None else tree.depths[-1]) > len(self._matrices) // 2:
             raise ValueError(f"{len(self._matrices) // 2} heads draft no more tokens one after the other")
         if kind != Kind.MEDUSA:
             held = self._reads.usable(cache, rows, self._layers)

@@ -2,8 +2,8 @@
 
 `core/loop.py` is the one to read. What it does in Python between two forwards is a good part of a round of a
 small model. Here draft, forward, warp and decisions are one call (`cpp/round.h`), and Python cuts what is
-emitted and counts. Rounds are the core's, number by number; their wide fields are made when they are read. A combination
-that the library does not know goes through the core's loop.
+emitted and counts. Rounds are the core's, number by number; their wide fields are made when they are read. A
+combination that the library does not know goes through the core's loop.
 """
 
 from collections.abc import Iterator, Sequence

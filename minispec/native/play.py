@@ -1,6 +1,7 @@
 """A call that plays a round: what the library is told, and where it writes."""
 
 import ctypes
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import cast
 
@@ -225,6 +226,11 @@ class Play:
                 shape = self._shapes[k] = Shape(drawing.parents[:k], [0] * self._rows)
             positions = self._ints[self._rows : 2 * self._rows]
             shape.space[:] = [min(drawing.end - position, k) for position in positions]
+            budgets = self._ints[2 * self._rows : 3 * self._rows]
+            self._ints[6 * self._rows : 7 * self._rows] = [
+                min(bisect_right(shape.depths, max(budget - 1, 0)), self.model.max_length - position)
+                for budget, position in zip(budgets, positions, strict=True)
+            ]
             draft.parents = ctypes.addressof(shape.parents)
             draft.space = ctypes.addressof(shape.space)
             self._tell_parents(shape.parents, k)

@@ -152,6 +152,11 @@ def saved(kind: str, folder: Path = FOLDER) -> Measurement:
     return load_measurement(folder / f"{kind}.json")
 
 
+def saved_drafters(pair: str, folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Reads what `bench --section drafters` has found on a pair: a row for each drafter, backend and T."""
+    return [row for row in read_json(folder / f"drafters-{pair}.json")["drafters"] if row["pair"] == pair]
+
+
 def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
     """Returns the kill matrix, from `Zoo.to_json`, as a measurement of today: a row per mutant."""
     checks = [check["name"] for check in document["checks"]]

@@ -327,34 +327,28 @@ std::vector<Int> keep_path(const Model<T, W>& model, const ms_draft& draft, cons
 // block: [B, K + 1], the pending and the drafted tokens; last: [B], the last one that each row keeps; hidden:
 // [B, K + 1, D], the target's states at the block.
 template <class T, class W>
-void commit(Kinds<T, W> kinds, ms_draft& draft, const ms_decision& decision, const Int* block, std::vector<Int> last,
-            const T* hidden) {
+void commit(Kinds<T, W> kinds, ms_draft& draft, const ms_decision& decision, const Int* block,
+            const std::vector<Int>& last, const T* hidden) {
     const Stopwatch forwards(draft.seconds);
     const Model<T, W>& model = model_of(kinds, draft.drafter->model);
     const Int rows = draft.rows, k = draft.k, width = model.s.width;
     const Int most = *std::max_element(decision.accepted, decision.accepted + rows);
-    Chain<T, W> chain(kinds, draft);
-    std::vector<Int> held(draft.starts, draft.starts + rows);
-    const auto after = [&](Int n) {
-        std::vector<Int> sums;
-        for (Int start : held) sums.push_back(start + n);
-        return sums;
-    };
+    Int first = 0, n = 0;  // what each row reads again: n tokens of the block from this one on
     switch (draft.drafter->kind) {
-        case MS_MODEL:
-            if (draft.parents)
-                chain.read_again(block, 1, last, keep_path(model, draft, decision.path), hidden);
-            else if (most == k)
-                chain.read_again(block, 1, std::vector<Int>(rows, k), after(k), hidden);
-            break;
-        case MS_PARALLEL:
-            if (most) chain.read_again(block, most, std::vector<Int>(rows, 1), after(1), hidden);
-            break;
-        case MS_FEATURE: chain.read_again(block, most + 1, std::vector<Int>(rows), held, hidden); break;
-        case MS_MEDUSA:
-        case MS_EXIT: break;
+        case MS_MODEL: first = k, n = most == k; break;
+        case MS_PARALLEL: first = 1, n = most; break;
+        case MS_FEATURE: n = most + 1; break;
+        case MS_MEDUSA: break;
+        case MS_EXIT: return;
     }
-    if (draft.drafter->kind != MS_FEATURE && draft.drafter->kind != MS_MEDUSA) return;
+    std::vector<Int> firsts(rows, first), held;
+    for (Int row = 0; row < rows; ++row) held.push_back(draft.starts[row] + first);
+    if (draft.parents && draft.drafter->kind == MS_MODEL) {
+        firsts = last, n = 1;
+        held = keep_path(model, draft, decision.path);
+    }
+    if (n) Chain<T, W>(kinds, draft).read_again(block, n, firsts, held, hidden);
+    if (!draft.states) return;
     for (Int row = 0; row < rows; ++row)
         std::copy_n(hidden + (row * (k + 1) + last[row]) * width, width, static_cast<T*>(draft.states) + row * width);
 }

@@ -163,11 +163,11 @@ typedef struct {
     const int64_t* positions;  // [B], how many tokens each row has
     int64_t* starts;           // [B], becomes: how many of them a cache holds, all but the pending one
     int64_t* drafts;           // [B], becomes: how many may be drafted, all of its budget but the last
-    ms_draft* draft;           // with a drafter: is drawn, and gives the lengths. Without one it is there, with lengths
+    ms_draft* draft;           // with a drafter: is drawn. Without one the draft is there
     const ms_block* block;     // what the target reads, but for tokens and places: the pending and the drafted ones
     ms_rule rule;
     ms_decision* decision;     // becomes the verdict
-    int64_t* lengths;          // [B], of the draft: those of the decision
+    int64_t* lengths;          // [B], of the draft, those of the decision: they are given, but for chains that are drawn
     ms_source* source;
     void* hidden;              // [B, K + 1, D], becomes the target's; NULL: nobody wants them
     double seconds[3];         // are added to: draft, verify, the target's forwards; those of the draft are in `draft`

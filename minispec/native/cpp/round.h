@@ -44,18 +44,6 @@ ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) 
     return MS_OK;
 }
 
-// How many tokens of a draft count in each row: those that fit its budget, and of a tree its space too.
-inline void set_lengths(ms_round& r, Int capacity) {
-    const ms_decision& d = *r.decision;
-    for (Int row = 0; row < d.rows; ++row) {
-        r.lengths[row] = std::min(r.drafts[row], d.k);
-        if (!d.parents) continue;
-        const Shape shape(d.parents + row * d.k, d.k);  // level by level
-        const Int fit = std::upper_bound(shape.depths.begin(), shape.depths.end(), r.drafts[row]) - shape.depths.begin();
-        r.lengths[row] = std::min(fit - 1, capacity - r.positions[row]);
-    }
-}
-
 // Moves what was kept of a tree together in the target's cache, and lets what drafts learn.
 template <class T, class W>
 ms_status commit(const Model<T, W>& model, ms_round& r, const Int* block) {
@@ -88,8 +76,8 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
     for (Int row = 0; row < rows; ++row) {
         r.starts[row] = r.positions[row] - 1;
         r.drafts[row] = std::max(decision.budgets[row] - 1, Int(0));
+        if ((draft || !k) && !decision.parents) r.lengths[row] = std::min(r.drafts[row], k);
     }
-    if (draft || !k) set_lengths(r, model.s.capacity);
     if (draft) {
         const Stopwatch drafting(r.seconds[0]);
         const auto drawing = [&](auto its_kinds) { return draw(its_kinds, *draft, *r.source); };

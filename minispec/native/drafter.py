@@ -6,6 +6,7 @@ and of `drafters/`, which are the ones to read; `propose` alone is another, wher
 
 import ctypes
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -47,7 +48,7 @@ class Shape:
     Attributes:
         size: K.
         parents: [B, K] integers, as in a `Draft`.
-        space: [B] integers.
+        space: [B], how many of its tokens each row has space for.
         read: which tokens a draft model reads, in their order: 0 the pending one, i + 1 token i.
         depths: [K], from 1 on: they ascend.
     """
@@ -59,9 +60,14 @@ class Shape:
         rows = len(space)
         self.size = len(parents)
         self.parents = (INT * (rows * self.size))(*[*parents] * rows)
-        self.space = (INT * rows)(*space)
+        self.space = list(space)
         self.read = sorted(set(parents))
         self.depths = depths_of(parents)[1:]
+
+    def drawn(self, budgets: Sequence[int]) -> list[int]:
+        """Returns how many of its tokens rows with these budgets [B] may draw."""
+        rows = zip(budgets, self.space, strict=True)
+        return [min(bisect_right(self.depths, budget), space) for budget, space in rows]
 
     def of_rows(self) -> Tensor:
         """Returns the parents as in a `Draft`: [B, K]."""
@@ -172,7 +178,8 @@ class Chain:
             raise ValueError(f"{rows * k} numbers are needed, not {len(numbers)}")
         ids = space_for(rows, k, dtype=torch.long)
         probs = space_for(rows, k, self.model.vocab_size, dtype=self.model.dtype)
-        limits = (INT * rows)(*([k] * rows if budgets is None else check_budgets(budgets, rows)))
+        most = [k] * rows if budgets is None else check_budgets(budgets, rows)
+        limits = (INT * rows)(*(most if tree is None else tree.drawn(most)))
         starts = (INT * rows)(*([0] * rows if held is None else held.row_lengths))
         record = warp_record(warp)
         draft = DraftRecord(
@@ -185,7 +192,6 @@ class Chain:
             warp=ctypes.addressof(record),
             states=None if states is None else states.data_ptr(),
             parents=None if tree is None else ctypes.addressof(tree.parents),
-            space=None if tree is None else ctypes.addressof(tree.space),
             tokens=ids.data_ptr(),
             q=probs.data_ptr(),
         )

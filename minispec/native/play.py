@@ -1,7 +1,6 @@
 """A call that plays a round: what the library is told, and where it writes."""
 
 import ctypes
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import cast
 
@@ -224,15 +223,13 @@ class Play:
             shape = self._shapes.get(k)
             if shape is None:
                 shape = self._shapes[k] = Shape(drawing.parents[:k], [0] * self._rows)
-            positions = self._ints[self._rows : 2 * self._rows]
-            shape.space[:] = [min(drawing.end - position, k) for position in positions]
-            budgets = self._ints[2 * self._rows : 3 * self._rows]
-            self._ints[6 * self._rows : 7 * self._rows] = [
-                min(bisect_right(shape.depths, max(budget - 1, 0)), self.model.max_length - position)
-                for budget, position in zip(budgets, positions, strict=True)
-            ]
+            size = self._rows
+            positions, budgets = self._ints[size : 2 * size], self._ints[2 * size : 3 * size]
+            shape.space = [min(drawing.end - position, k) for position in positions]
+            drawn = shape.drawn([budget - 1 for budget in budgets])
+            space = [self.model.max_length - position for position in positions]
+            self._ints[5 * size : 7 * size] = [*drawn, *map(min, drawn, space)]
             draft.parents = ctypes.addressof(shape.parents)
-            draft.space = ctypes.addressof(shape.space)
             self._tell_parents(shape.parents, k)
         self._round.draft = ctypes.addressof(draft)
         return shape

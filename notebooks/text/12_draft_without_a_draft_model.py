@@ -557,13 +557,11 @@ for name, runs in table.items():
 # %%
 from minispec.evidence.bench.measurements import saved_drafters
 
-print("                  K  tokens a call    gain   limit")
+print("                  K  tokens a call   gain  limit")
 for row in saved_drafters("english"):
     if row["backend"] == "native" and row["temperature"] == 0:
-        gain, limit = row["speedup"], row["limit"]
-        print(
-            f"{row['name']:16} {row['k']:2}  {row['tokens_per_target_call']:13.2f}  {gain:5.2f}x  {limit:5.2f}x"
-        )
+        yields, gain, limit = (row[of] for of in ("tokens_per_target_call", "speedup", "limit"))
+        print(f"{row['name']:16} {row['k']:2}  {yields:13.2f}  {gain:5.2f}  {limit:5.2f}")
 
 # %% [markdown]
 # More tokens a call need not be more speed: a draft of the feature drafter takes K forwards through

@@ -138,13 +138,12 @@ typedef struct {
     int64_t rows, k;
     const int64_t* pending;   // [B]
     const int64_t* starts;    // [B], how many tokens the drafter's cache holds
-    const int64_t* budgets;   // [B], how many tokens a row may draw; after them comes 0
+    const int64_t* budgets;   // [B], how many tokens a row may draw; after them comes 0, in a tree the most probable
     const ms_warp* warp;
     void* states;             // MS_FEATURE, MS_MEDUSA: [B, D], the target's after the last token that it has read: a
                               // round brings them up to date;
                               // MS_EXIT: [B, K + 1, D], becomes the stream after its layers
     const int64_t* parents;   // [K], of a tree: 0 is the pending token, i + 1 token i; they ascend. NULL: a chain
-    const int64_t* space;     // [B], of a tree: how many of its tokens a row may draw
     int64_t* tokens;          // [B, K], the result
     void* q;                  // [B, K, V], what they were drawn from
     double seconds;           // in forwards: is added to
@@ -162,7 +161,7 @@ typedef struct {
     const int64_t* pending;    // [B], the last token of each row
     const int64_t* positions;  // [B], how many tokens each row has
     int64_t* starts;           // [B], becomes: how many of them a cache holds, all but the pending one
-    int64_t* drafts;           // [B], becomes: how many may be drafted, all of its budget but the last
+    int64_t* drafts;           // [B], becomes: how many may be drafted, all of its budget but the last; in a tree given
     ms_draft* draft;           // with a drafter: is drawn. Without one the draft is there
     const ms_block* block;     // what the target reads, but for tokens and places: the pending and the drafted ones
     ms_rule rule;

@@ -75,8 +75,9 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
     const Int rows = decision.rows, k = decision.k;
     for (Int row = 0; row < rows; ++row) {
         r.starts[row] = r.positions[row] - 1;
+        if (decision.parents) continue;
         r.drafts[row] = std::max(decision.budgets[row] - 1, Int(0));
-        if ((draft || !k) && !decision.parents) r.lengths[row] = std::min(r.drafts[row], k);
+        if (draft || !k) r.lengths[row] = std::min(r.drafts[row], k);
     }
     if (draft) {
         const Stopwatch drafting(r.seconds[0]);

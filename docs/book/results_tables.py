@@ -273,13 +273,8 @@ def drafters_right(report: Found) -> str:
 
 
 def own_drafters(report: Found) -> list[Found]:
-    """Returns the rows on drafters of the report's own pair.
-
-    An older report has the quartiles of another speed-up, and this one by another name.
-    """
-    rows = [row for row in report["drafters"] if row["pair"] == report["pair"]]
-    old = "speedup_same_backend"
-    return [row | {"speedup": row[old], "speedup_quartiles": None} if old in row else row for row in rows]
+    """Returns the rows on drafters of the report's own pair."""
+    return [row for row in report["drafters"] if row["pair"] == report["pair"]]
 
 
 def rules(report: Found) -> str:

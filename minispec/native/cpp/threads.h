@@ -2,8 +2,9 @@
 //
 // A forward is many short products, and each of them needs all of the one before it. So its threads wait for each other
 // five times in a layer, every few microseconds. To put a thread to sleep and to wake it takes longer than that. So a
-// thread that waits spins. Between two forwards it does so for as long as a forward takes, and then sleeps. A forward
-// begins with the threads that are there, and does not wait for one that cannot run.
+// thread that waits spins. Between two forwards it does so for four times as long as a forward takes, so that it is there
+// after a draft by one thread, and then sleeps. A forward begins with the threads that are there, and does not wait for
+// one that cannot run.
 #pragma once
 
 #include <atomic>
@@ -88,7 +89,7 @@ class Team {
     void serve(Int last_wanted) {
         for (;; join(last_wanted)) {
             const auto more = [&] { return wanted.load() != last_wanted; };
-            if (!spin(more, after(last_forward))) {
+            if (!spin(more, after(4 * last_forward))) {
                 std::unique_lock<std::mutex> lock(sleeping);
                 wake.wait(lock, more);
             }

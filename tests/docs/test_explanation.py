@@ -214,11 +214,9 @@ def test_what_the_cost_model_says_of_the_recorded_numbers():
     assert number["self-gain"] < 1.1 and number["self-alpha"] > 0.99  # "or nearly all of it"
     assert number["batch-peak-gain"] < number["batch-first-gain"] and number["batch-throughput"] > 1
     assert number["batch-peak-rows"] < number["batch-last-rows"]  # "beyond the peak …
-    assert number["batch-last-gain"] <= 1  # … drafting costs what it saves, or more"
+    assert number["batch-last-gain"] > number["batch-peak-gain"]  # … more than at the peak"
     assert number["memory-more"] < 100
     assert number["english-peak-gain"] < 1 < number["english-first-gain"]  # "at its peak, a loss"
-    assert number["english-peak-gain"] < number["english-last-gain"]  # "rises again"
-    assert number["english-peak-rows"] < number["english-last-rows"]
     assert number["torch-over-native"] > 2 and number["torch-t5"] < number["t5"] + 1  # "does not say why"
     assert number["large-t5"] < number["large-t9"] < 1.5 < number["large-torch-t5"]  # "memory is the limit"
     assert number["rollback-share"] < 5 and 250 < number["balanced-h100"] < 350

@@ -1,16 +1,15 @@
 """The section on batches: texts side by side, and a queue of prompts whose rows take each other's place."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from statistics import fmean
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from minispec.core.batch import Batch, Prompts, requests_of
-from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill, refill
 from minispec.core.rng import Rng
@@ -18,6 +17,7 @@ from minispec.core.warp import Warp
 from minispec.evidence.bench.interleaved import Run, Setting, speed_up_of, tokens_per_second
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.section import BenchRun, Results
+from minispec.native.backend import TORCH
 
 K = 4
 REPEATS = 3  # of a batch
@@ -37,7 +37,12 @@ class Queue:
         """Decodes prompts, and times it; arguments are those of `Setting.decode`."""
         setting = self.setting
         settings = setting.sampling(seed, new_tokens) | {"batch_size": self.rows}
-        decode = speculate if setting.k else generate_queue
+        backend = setting.models.backend
+        decode: Callable[..., Iterator[Any]] = backend.observe
+        if not setting.k and backend is TORCH:
+            decode = generate_queue
+        elif not setting.k:
+            settings |= {"drafter": None, "k": 0, "verifier": backend.verifier(setting.verifier)}
         if setting.k:
             settings |= setting.drafting()
         size = len(prompts) if self.refill else self.rows
@@ -68,7 +73,7 @@ def generate_queue(
 ) -> Iterator[Step]:
     """Decodes with the target alone as `generate` does, so many prompts together; the others wait.
 
-    `speculate` with K = 0 does the same, and keeps records, for which a step takes up to a tenth longer.
+    `speculate` with K = 0 does the same, and keeps records, for which a step takes up to a tenth longer in torch.
     """
     sizes = target.vocab_size, target.max_length
     batch = Batch(requests_of(prompts, max_new_tokens, None, *sizes), *sizes, batch_size)

@@ -530,6 +530,9 @@ assert all(each == texts[0] for each in texts)
 
 
 # %%
+from minispec.evidence.bench.measurements import drafters_table
+
+
 def kept_at(run, i):
     accepted = [r.accepted(row) for r in run.rounds for row in range(8) if r.tested(row) > i]
     return sum(n > i for n in accepted) / max(len(accepted), 1)
@@ -542,6 +545,7 @@ for name, runs in table.items():
     shares = " ".join(f"{kept_at(runs[1], i):.2f}" for i in range(4))
     size = sum(weight.numel() for weight in parts[name].parameters()) if parts[name] else 0
     print(f"{name:8}  {gains}    {shares}  {size:9,}")
+print("\nthe pair english, measured:", drafters_table("english", 0), sep="\n")
 
 # %% [markdown]
 # All decode the same texts at temperature 0. A look-up adds nothing, and helps where a text repeats
@@ -550,23 +554,8 @@ for name, runs in table.items():
 # of them. (On stories these layers alone seem to do: trained with zero features, they draft as
 # well.)
 #
-# Tokens a call are not speed. The heads draft without a forward, the exit takes K steps through a
-# quarter of the target. What a drafter gains was measured with the larger pair `english`, greedy,
-# on the native backend. The *limit* is what it would gain if there were nothing but forwards.
-
-# %%
-from minispec.evidence.bench.measurements import saved_drafters
-
-print("                  K  tokens a call   gain  limit")
-for row in saved_drafters("english"):
-    if row["backend"] == "native" and row["temperature"] == 0:
-        yields, gain, limit = (row[of] for of in ("tokens_per_target_call", "speedup", "limit"))
-        print(f"{row['name']:16} {row['k']:2}  {yields:13.2f}  {gain:5.2f}  {limit:5.2f}")
-
-# %% [markdown]
-# More tokens a call need not be more speed: a draft of the feature drafter takes K forwards through
-# one or two layers of the target's size, and the target's head. A draft model's steps are smaller.
-# `minispec bench --section drafters` measures this on your machine.
+# Tokens a call are not speed. `minispec bench --section drafters` measured the last table, at T 0.
+# The *limit* is the gain if there were nothing but forwards.
 
 # %% [markdown]
 # ### Try it: change a value and run the cell again

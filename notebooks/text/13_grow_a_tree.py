@@ -444,7 +444,8 @@ assert len(forwards) == 2 * (1 + 4)
 # %% [markdown]
 # The tree emits more, for as many draft forwards. But the target reads up to 17 tokens instead of K
 # + 1. On a laptop, with eight rows, that mostly costs more than it saves. A tree pays where more
-# tokens in a forward are nearly free, as on a GPU with one text.
+# tokens in a forward are nearly free, as on a GPU with one text. Where the draft is often sure, a
+# chain of 16 uses them better: see the last table of notebook 12.
 #
 # ### Try it: change a value and run the cell again
 #

@@ -73,7 +73,7 @@ def generate_queue(
 ) -> Iterator[Step]:
     """Decodes with the target alone as `generate` does, so many prompts together; the others wait.
 
-    `speculate` with K = 0 does the same, and keeps records, for which a step takes up to a tenth longer in torch.
+    `speculate` with K = 0 does the same, and keeps records: in torch a step takes up to a tenth longer.
     """
     sizes = target.vocab_size, target.max_length
     batch = Batch(requests_of(prompts, max_new_tokens, None, *sizes), *sizes, batch_size)

@@ -32,7 +32,8 @@ ALIGNMENTS = tuple(2**n for n in range(3, 17))
 STRING = 8
 ARRAY = 9
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-MAX_COUNT = 2**21  # of fields, of tensors, and of the entries of a list: twice the largest vocabulary
+MAX_COUNT = 2**21  # entries of a list; twice the largest vocabulary
+MAX_NAMES = 2**16  # fields, and tensors
 MAX_DIMENSIONS = 4
 ROWS = 1024  # of a matrix, dequantised at once
 TABLES = tomllib.loads(Path(__file__).with_name("gguf.toml").read_text(encoding="utf-8"))
@@ -114,8 +115,9 @@ def open_gguf(path: Path) -> GGUFFile:
             raise ValueError(f"it begins with {magic!r}, not with {MAGIC!r}")
         if (version := reader.number("I")) not in VERSIONS:
             raise ValueError(f"it has version {version}; minispec reads 2 and 3, with the low byte first")
-        tensor_count = reader.count()
-        fields = unique((reader.text(), reader.value(reader.number("I"))) for _ in range(reader.count()))
+        tensor_count = reader.count(maximum=MAX_NAMES)
+        field_count = reader.count(maximum=MAX_NAMES)
+        fields = unique((reader.text(), reader.value(reader.number("I"))) for _ in range(field_count))
         return GGUFFile(path, data, fields, read_tensors(reader, tensor_count, fields, len(data)))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read as GGUF: {error}") from error

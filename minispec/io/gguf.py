@@ -235,7 +235,7 @@ class GGUFWeights(Mapping[str, Tensor]):
         return len(self._names)
 
     def outlines(self) -> dict[str, Tensor]:
-        """Returns a tensor of each one's shape, without memory."""
+        """Returns a tensor without memory for each, [out, in] or [n]."""
         shapes = {name: self._file.tensors[stored].shape for name, stored in self._names.items()}
         return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import torch
 
-from minispec.io.checkpoint import Pair, check_pair, load_model
+from minispec.io.checkpoint import Pair, check_pair, load_model, with_vocabulary
 from minispec.io.files import format_path, printable_line
-from minispec.io.tokenizer import load_tokenizer
+from minispec.io.tokenizer import first_difference, load_tokenizer
 
 
 def load_models(
@@ -20,7 +20,8 @@ def load_models(
 
     Args:
         target: its folder; `tokenizer.json` lies in it, or in the folder around it.
-        draft: its folder; a tokenizer that lies there has to have the same tokens as the target's.
+        draft: its folder; a tokenizer that lies there has to have the same tokens as the target's; its last
+            ids may be missing. Its model is made to know as many ids as the target.
         device: where to put the models.
         dtype: float32, bfloat16 or float64.
 
@@ -32,13 +33,15 @@ def load_models(
     if not tokenizer_files(folders[0]):
         raise ValueError(f"{format_path(folders[0])} has no tokenizer.json, nor has the folder around it")
     tokenizers = [load_tokenizer(path) for path in paths]
+    location = " and ".join(map(format_path, folders))
+    if difference := first_difference(tokenizers[0], tokenizers[-1]):
+        raise ValueError(f"{location}: draft and target must share one vocabulary: {difference}")
     models = [load_model(folder, device=device, dtype=dtype) for folder in folders]
+    if models[1].vocab_size >= tokenizers[-1].vocab_size:
+        models[1] = with_vocabulary(models[1], models[0].vocab_size)
     info = {"name": printable_line(f"{folders[0].name} + {folders[1].name}")}
     pair = Pair(models[0], models[1], tokenizers[0], folders[0], info)
-    location = " and ".join(map(format_path, folders))
     check_pair(pair, location)
-    if tokenizers[0].library.get_vocab() != tokenizers[-1].library.get_vocab():
-        raise ValueError(f"{location}: draft and target must share one vocabulary: their tokenizers differ")
     return pair
 
 

@@ -45,7 +45,7 @@ def test_two_folders_are_as_good_as_a_pair(document, pair):
         ("--draft draft", "give both, or neither"),
         ("--target target --draft draft --pair stories", "exclude each other"),
         ("--target no --draft draft", "config.json cannot be read"),
-        ("--target target --draft alone", "must share one vocabulary: their tokenizers differ"),
+        ("--target target --draft alone", "must share one vocabulary: id"),
         ("--target target --draft small", "the draft has 299 tokens, the target 300"),
         ("--target ../bare/target --draft draft", "has no tokenizer.json, nor has the folder"),
     ],

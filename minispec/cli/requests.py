@@ -71,7 +71,7 @@ def request_of(
     """Returns a request.
 
     Args:
-        fields: `prompt`, a text; `max_new_tokens`; `eos`, whether the checkpoint's ends end it, or ids that do.
+        fields: `prompt`, a text; `max_new_tokens`; `eos`, whether the checkpoint's ends do it, or which ids.
         prompt_id: its number, from 0.
         pair: whose vocabulary it is.
         context: how many tokens a row can hold.

@@ -176,7 +176,7 @@ def growth(part: Any) -> int:
 
 
 def spelling(library: Library) -> Callable[[str], bytes]:
-    """Returns what gives the bytes of a token's text, as the library decodes it; ValueError if it is unknown."""
+    """Returns what gives a token's bytes, as the library decodes it; ValueError for another decoder."""
     decoder = library.decoder
     if decoder is not None and decoder.decode(["aĠb"]) == "a b":
         byte_of = byte_of_character()

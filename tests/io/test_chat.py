@@ -1,4 +1,4 @@
-"""Chats: templates in the forms that are in use, texts that are no special tokens, templates that are refused."""
+"""Chats: templates of the forms in use, texts that are no special tokens, templates that are refused."""
 
 import json
 

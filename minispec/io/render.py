@@ -20,9 +20,9 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-MAX_LINES = 2**20  # lines of Python that a rendering runs; templates of chat models take thousands
+MAX_LINES = 2**18  # lines of Python that a rendering runs; templates of chat models take thousands
 MAX_OUTPUT = 2**22  # characters
-MAX_MEMORY = 2**29  # bytes
+MAX_MEMORY = 2**28  # bytes
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -98,12 +98,14 @@ def render(
     limit_lines()
     texts = []
     for messages in chats:
-        text = ""
+        pieces = []
+        space = MAX_OUTPUT
         for piece in template.generate(context, messages=messages):
-            text += piece
-            if len(text) > MAX_OUTPUT:
+            pieces.append(piece)
+            space -= len(piece)
+            if space < 0:
                 raise TemplateError(f"it writes more than {MAX_OUTPUT:,} characters")
-        texts.append(text)
+        texts.append("".join(pieces))
     sys.settrace(None)
     return texts
 

@@ -161,7 +161,7 @@ HOSTILE = {
         f"{MANY}{{{{ range(99999) | map('string') | list }}}}{{% endfor %}}",
         "too long",
     ),
-    "a recursive loop": ("{% for a in [1, 1] recursive %}{{ loop([1, 1]) }}{% endfor %}", ""),
+    "a recursive loop": ("{% for a in [1, 1] recursive %}{{ loop([1, 1]) }}{% endfor %}", "recursion"),
     "a macro of itself": ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
     "macros of each other": (
         "{% macro f(g) %}{{ g(f) }}{% endmacro %}{% macro g(f) %}{{ f(g) }}{% endmacro %}{{ f(g) }}",
@@ -171,12 +171,12 @@ HOSTILE = {
         "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
         "too long",
     ),
-    "a text that doubles": (f"{GROW}{{{{ ns.x }}}}", ""),
+    "a text that doubles": (f"{GROW}{{{{ ns.x }}}}", "memory"),
     "a list that doubles": (GROW.replace("'ab'", "[1]").replace("~", "+"), "memory"),
     "a long text": ("{{ 'a' * 10 ** 10 }}", "memory"),
     "a long list": ("{{ [1] * 10 ** 10 }}", "memory"),
-    "a wide number": ("{{ '%999999999d' % 1 }}", ""),
-    "a wide field": ("{{ '{:999999999}'.format(1) }}", ""),
+    "a wide number": ("{{ '%999999999d' % 1 }}", "memory"),
+    "a wide field": ("{{ '{:999999999}'.format(1) }}", "memory"),
     "a wide line": ("{{ 'a'.center(10 ** 10) }}", "memory"),
     "a wide filter": ("{{ 'a' | center(10 ** 10) }}", "memory"),
     "a long range": ("{{ range(10 ** 9) | list }}", "[Rr]ange"),
@@ -187,26 +187,29 @@ HOSTILE = {
     "a class by a filter": ("{{ messages | attr('__class__') }}", "reaches for"),
     "a class by map": ("{{ messages | map(attribute='__class__') | list }}", "reaches for"),
     "a class by format": ("{{ '{0.__class__}'.format('') }}", "reaches for"),
-    "a class by a borrowed format": ("{{ ['{0.__class__}'.format] | map('attr', '__call__') | list }}", ""),
+    "a class by a borrowed format": (
+        "{{ ['{0.__class__}'.format] | map('attr', '__call__') | list }}",
+        "reaches for '__call__'",
+    ),
     "globals of a function": ("{{ raise_exception.__globals__ }}", "reaches for '__globals__'"),
     "globals of a class": ("{{ cycler.__init__.__globals__ }}", "reaches for '__init__'"),
     "globals of jinja2": ("{{ lipsum.__globals__['os'] }}", "reaches for"),
-    "the template itself": ("{{ self.__dict__ }}", ""),
+    "the template itself": ("{{ self.__dict__ }}", "reaches for '__dict__'"),
     "frames": ("{{ strftime_now.__code__ }}", "reaches for"),
     "a message that is changed": ("{{ messages.append(1) }}", "reaches for 'append'"),
     "a message that is emptied": ("{{ messages[0].clear() }}", "reaches for 'clear'"),
-    "another file": ("{% include '/etc/passwd' %}", ""),
-    "another template": ("{% extends 'x' %}", ""),
-    "another module": ("{% import 'os' as os %}{{ os }}", ""),
+    "another file": ("{% include '/etc/passwd' %}", "no loader"),
+    "another template": ("{% extends 'x' %}", "no loader"),
+    "another module": ("{% import 'os' as os %}{{ os }}", "no loader"),
     "no end": ("{% for a in messages %}", "end"),
     "an unknown tag": ("{% exec 'a' %}", "exec"),
     "an unknown filter": ("{{ 'a' | system }}", "system"),
     "what is not there": ("{{ nothing.at.all }}", "nothing"),
     "what cannot be called": ("{{ 'a'() }}", "not callable"),
     "a division": ("{{ 1 // 0 }}", "zero"),
-    "half a character": ("{{ '\ud800' }}", ""),
-    "deep parentheses": ("{{ " + "(" * 20_000 + "1" + ")" * 20_000 + " }}", ""),
-    "deep blocks": ("{% if 1 %}" * 2000 + "{% endif %}" * 2000, ""),
+    "half a character": ("{{ messages[0].content }}{{ '\ud800' }}", "cannot be encoded"),
+    "deep parentheses": ("{{ " + "(" * 20_000 + "1" + ")" * 20_000 + " }}", "recursion|nested|memory"),
+    "deep blocks": ("{% if 1 %}" * 2000 + "{% endif %}" * 2000, "recursion|nested|memory"),
     "a long one": (" " * (MAX_TEMPLATE + 1), "more than 131,072 characters"),
 }
 
@@ -223,7 +226,7 @@ def test_a_hostile_template_is_refused(template, words):
 
 def test_a_template_that_computes_for_ever_is_ended():
     """What runs in one line of Python, and cannot be counted, ends with its process."""
-    tokenizer = Tokenizer(chatml(), TokenizerConfig(chat_template="{{ 9 ** 9 ** 9 }}"))
+    tokenizer = Tokenizer(chatml(), TokenizerConfig(chat_template="{{ 9 ** (9 ** 9) }}"))
     with refused("had not ended after 1 seconds"):
         render_chats(tokenizer, [[]], seconds=1.0)
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import tee
 from pathlib import Path
 from statistics import median
@@ -21,6 +22,7 @@ from minispec.core.warp import Warp
 from minispec.drafters.registry import MODEL
 from minispec.drafters.suffix import SUFFIX
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
+from minispec.io.chat import chat_prompt
 from minispec.io.checkpoint import Pair
 from minispec.io.stream import cut, until
 from minispec.io.trace import ObservedRound, Trace
@@ -40,6 +42,8 @@ FIGURES = (  # of a run's statistics
 
 def generate(
     prompt: str | None = None,
+    chat: bool = False,
+    system: str | None = None,
     requests: Path | None = None,
     batch_size: int | None = None,
     pair: str | None = None,
@@ -84,6 +88,8 @@ def generate(
         width = 0
     single = {"prompt": prompt is not None, "stop": stop, "stream": stream, "logprobs": logprobs}
     check_together(requests, batch_size, single | {"json": as_json, "k auto": k == AUTO})
+    if system is not None and not chat:
+        raise ValueError("--system is a chat's: give --chat too")
     options.set_threads(threads)
     text = options.read_prompt(prompt) if requests is None else ""
     lines = read_file(requests, "requests").split("\n") if requests is not None else []
@@ -92,10 +98,11 @@ def generate(
     if width and entry.uses_draft_model:
         context = min(context, models.draft.max_length)
     defaults = {"max_new_tokens": max_new_tokens, "eos": not ignore_eos}
+    encode = partial(chat_prompt, models.tokenizer, system=system) if chat else models.tokenizer.encode
     if requests is None:
-        queue = [request_of(defaults | {"prompt": text}, 0, models, context)]
+        queue = [request_of(defaults | {"prompt": text}, 0, models, context, encode)]
     else:
-        queue = parse_requests(lines, defaults, models, context)
+        queue = parse_requests(lines, defaults, models, context, encode)
     computed, cost = prepare(models, backend, exact)
     warp = computed.backend.warp(temperature, top_k, top_p)
     decoding = Decoding(models, computed, verifier, warp, width, seed, entry)
@@ -121,7 +128,8 @@ def generate(
     if as_json:
         options.print_json(document)
     elif not stream:
-        output = f"{text}{document['text']}\n"  # as it is: nothing wrapped, no tab expanded
+        shown = "" if chat else text
+        output = f"{shown}{document['text']}\n"  # as it is: nothing wrapped, no tab expanded
         sys.stdout.write(printable(output) if sys.stdout.isatty() else output)
 
 

@@ -216,8 +216,9 @@ def read_model(source: Source, *, device: str | torch.device, dtype: torch.dtype
     """Reads one model; a ValueError says what is wrong with it. The arguments are those of `load_model`."""
     if source.gguf is None:
         return read_folder(source.path, device=device, dtype=dtype)
+    config = config_of(source.gguf)
     with torch.device("meta"):
-        model = GPT(config_of(source.gguf))
+        model = GPT(config)
     weights = GGUFWeights(source.gguf, model, dtype)
     if mismatch := describe_mismatch(model, weights.outlines()):
         raise ValueError(f"{source.path} does not fit its own config: {mismatch}")

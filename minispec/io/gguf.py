@@ -28,6 +28,13 @@ EMBEDDING = "token_embd.weight"
 HEAD = "output.weight"
 ROTARY = "rope_freqs.weight"
 SUFFIXES = (".weight", ".bias")
+# How Llama 3.1 and later scale positions. A file has the divisors that come of it; the largest is its factor.
+LLAMA_3 = {
+    "rope_type": "llama3",
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
 ALIGNMENTS = tuple(2**n for n in range(3, 17))
 STRING = 8
 ARRAY = 9
@@ -179,14 +186,28 @@ def config_of(file: GGUFFile) -> GPTConfig:
     data = {name: fields[key] for name, key in TABLES["config"].items() if key in fields}
     # A float32 has seven digits: 1e-05 comes as 9.99999975e-06.
     data = {name: float(f"{v:.7g}") if isinstance(v, float) else v for name, v in data.items()}
-    usual = {"num_key_value_heads": data.get("num_attention_heads"), "rope_theta": 10_000.0}
+    usual = {"num_key_value_heads": data.get("num_attention_heads")}
     described = {"model_type": architecture_of(file), "tie_word_embeddings": HEAD not in file.tensors}
+    if ROTARY in file.tensors:
+        divisors = read_weight(file, ROTARY, None, torch.float64)
+        described["rope_scaling"] = LLAMA_3 | {"factor": float(divisors.max())}
     if EMBEDDING in file.tensors:
         described["vocab_size"] = file.tensors[EMBEDDING].shape[0]
     config = config_from_json(usual | data | described, file.path)
     for key in TABLES["head_dims"]:
         check_value(file, f"{prefix}{key}", fields.get(key, config.head_dim), config.head_dim)
+    if ROTARY in file.tensors and not are_divisors(config, divisors):
+        raise ValueError(f"{file.path} has {ROTARY} that scale positions in another way than Llama 3 does")
     return config
+
+
+def are_divisors(config: GPTConfig, divisors: Tensor) -> bool:
+    """Returns whether [head_dim / 2] numbers are what the scaling of a config divides frequencies by."""
+    half = torch.arange(0, config.head_dim, 2, dtype=torch.float64)
+    frequency = config.rope_theta ** (-half / config.head_dim)
+    if config.rope_scaling is None or divisors.shape != frequency.shape:
+        return False
+    return torch.allclose(frequency / config.rope_scaling.scale(frequency), divisors, rtol=1e-4)
 
 
 def architecture_of(file: GGUFFile) -> str:

@@ -22,10 +22,10 @@ def load_models(
     """Loads a target, and a draft if there is one, that are no pair.
 
     Args:
-        target: a folder, a GGUF file or a model on a hub (see `find_source`). The `tokenizer.json` lies in
-            the folder, or in the folder around it.
-        draft: likewise; a tokenizer that it has must have the same tokens as the target's; its last ids may be
-            missing. The draft is made to know as many ids as the target. None: the pair's draft is the target
+        target: a folder, a GGUF file or a model on a hub (see `find_source`). The tokenizer of a folder
+            lies in it, or in the folder around it.
+        draft: likewise; a tokenizer that it has must have the same tokens as the target's; its last ids may
+            be missing. It is made to know as many ids as the target. None: the pair's draft is the target
             itself, for drafters that need no draft model.
         device: where to put the models.
         dtype: float32, bfloat16 or float64.
@@ -40,7 +40,9 @@ def load_models(
     found = [tokenizers_of(source) for source in sources]
     location = " and ".join(format_path(source.path) for source in sources)
     if not found[0]:
-        raise ValueError(f"{format_path(sources[0].path)} has no tokenizer.json, nor has the folder around it")
+        raise ValueError(
+            f"{format_path(sources[0].path)} has no tokenizer.json, nor has the folder around it"
+        )
     tokenizers = [*chain(*found)]
     if difference := first_difference(tokenizers[0], tokenizers[-1]):
         raise ValueError(f"{location}: draft and target must share one vocabulary: {difference}")

@@ -51,7 +51,7 @@ class MatchAcceptance:
     first one after a match of 5.
     """
 
-    def __init__(self, prior: Sequence[float] = PRIOR, weight: float = 10.0, memory: float = 0.95) -> None:
+    def __init__(self, prior: Sequence[float] = PRIOR, weight: float = 10.0, memory: float = 0.97) -> None:
         """Starts without any test.
 
         Args:

@@ -13,14 +13,14 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, chosen_drafter, read_k, why_lossy
+from minispec.cli.decoding import Decoding, chosen_drafter, read_k, usual_k, why_lossy
 from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_file, request_of
 from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
 from minispec.core.records import Round
 from minispec.core.warp import Warp
+from minispec.drafters.choice import CHOICE
 from minispec.drafters.registry import MODEL
-from minispec.drafters.suffix import SUFFIX
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.io.chat import chat_prompt
 from minispec.io.checkpoint import Pair
@@ -51,7 +51,7 @@ def generate(
     draft: str | None = None,
     drafter: str | None = None,
     verifier: str = "rejection",
-    k: str = "4",
+    k: str | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -72,7 +72,7 @@ def generate(
     """Continue a prompt, or a file of them, speculatively."""
     options.choose(verifier, tuple(CHAINS), "--verifier")
     has_draft = target is None or draft is not None
-    drafter = drafter or (MODEL if has_draft else SUFFIX).name
+    drafter = drafter or (MODEL if has_draft else CHOICE).name
     entry = chosen_drafter(drafter, k, has_draft)
     backend = options.choose(backend, (*BACKENDS, AUTO), "--backend")
     if exact and backend != TORCH.name:
@@ -83,11 +83,12 @@ def generate(
     stops = stop or []
     if "" in stops:
         raise ValueError("a stop text must not be empty")
-    width = read_k(k)
+    automatic = k == AUTO
+    width = read_k(usual_k(entry) if k is None else k)
     if target_only:
         width = 0
     single = {"prompt": prompt is not None, "stop": stop, "stream": stream, "logprobs": logprobs}
-    check_together(requests, batch_size, single | {"json": as_json, "k auto": k == AUTO})
+    check_together(requests, batch_size, single | {"json": as_json, "k auto": automatic})
     if system is not None and not chat:
         raise ValueError("--system is a chat's: give --chat too")
     options.set_threads(threads)
@@ -106,7 +107,7 @@ def generate(
     computed, cost = prepare(models, backend, exact)
     warp = computed.backend.warp(temperature, top_k, top_p)
     decoding = Decoding(models, computed, verifier, warp, width, seed, entry)
-    if width and k == AUTO:
+    if width and (automatic or (entry.chooses and requests is None)):
         decoding = replace(decoding, costs=decoding.measured_costs(queue[0], 5))
     note = why_lossy(verifier, temperature) if width else None
     if requests is not None:
@@ -152,9 +153,8 @@ def prepare(pair: Pair, backend: str, exact: bool) -> tuple[Models, dict[str, fl
     if not exact:
         return models, None
     target = FixedWidth(pair.target)
-    return replace(models, target=target, draft=FixedWidth(pair.draft)), cost_of_exactness(
-        pair.target, target
-    )
+    draft = FixedWidth(pair.draft) if pair.has_draft else target
+    return replace(models, target=target, draft=draft), cost_of_exactness(pair.target, target)
 
 
 def print_notes(note: str | None, cost: Mapping[str, float] | None) -> None:

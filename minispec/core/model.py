@@ -148,6 +148,7 @@ class RMSNorm(nn.Module):
         return (wide * scale).to(x.dtype) * self.weight
 
 
+@lru_cache(maxsize=32)
 def rotary_frequencies(config: GPTConfig) -> Tensor:
     """Returns how far each pair is rotated from a position to the next, in radians: [head_dim / 2], float64.
 
@@ -158,15 +159,11 @@ def rotary_frequencies(config: GPTConfig) -> Tensor:
     return config.rope_scaling.scale(frequency) if config.rope_scaling else frequency
 
 
-@lru_cache(maxsize=32)
-@torch.inference_mode(False)  # made while decoding, they must still serve training
-def rotary_tables(
-    config: GPTConfig, length: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
-) -> tuple[Tensor, Tensor]:
-    """Returns cosine and sine of the angles of the first positions, [length, head_dim] each."""
-    angle = torch.outer(torch.arange(length, dtype=torch.float64), rotary_frequencies(config))
+def rotations(config: GPTConfig, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Returns cosine and sine of the angles at positions [...], computed in float64: [..., head_dim] each."""
+    angle = positions[..., None] * rotary_frequencies(config).to(positions.device)
     angle = torch.cat([angle, angle], dim=-1)  # the two halves of a head are the two axes
-    return angle.cos().to(device, dtype), angle.sin().to(device, dtype)
+    return angle.cos().to(dtype), angle.sin().to(dtype)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -369,19 +366,18 @@ class GPT(nn.Module):
 
     def view(self, new: int, cache: KVCache | None, tree: Tree | None = None) -> View:
         """Prepares what all layers share in a forward over n new tokens a row (see `hidden`)."""
-        end = new if cache is None else max(cache.row_lengths) + new
-        length = min(1 << end.bit_length(), self.max_length)  # a power of 2: few tables serve all
-        cos, sin = rotary_tables(self.config, length, self.dtype, self.device)
-        if cache is None:
-            if tree is not None:
+        bias = None
+        if cache is not None:
+            positions, bias = cache.begin(new, None if tree is None else tree.mask)
+        elif new > self.max_length:
+            raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
+        else:
+            positions = torch.arange(new, device=self.device)
+        if tree is not None:
+            if cache is None:
                 raise ValueError("a tree needs a cache: take one from new_cache")
-            if new > self.max_length:
-                raise ValueError(f"{new} tokens do not fit a context of {self.max_length}")
-            return View(cos[:new], sin[:new], None, None)
-        positions, bias = cache.begin(new, None if tree is None else tree.mask)
-        if tree is not None:  # what stands after the context's end is padding
-            positions = tree.positions.clamp(max=length - 1)
-        cos, sin = cos[positions], sin[positions]
+            positions = tree.positions
+        cos, sin = rotations(self.config, positions, self.dtype)
         if cos.dim() == 3:  # ragged rows: one angle per row and token, the same for all heads
             cos, sin = cos[:, None], sin[:, None]
         return View(cos, sin, bias, cache)

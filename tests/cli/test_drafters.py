@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from native_models import has_compiler
 from pairs import build_pair, random_models
 
 from minispec.drafters.registry import DRAFTERS
@@ -10,6 +11,7 @@ from minispec.native.backend import on_backend
 from minispec.native.drafters import make_drafter
 
 LOOK_UPS = ("ngram", "suffix")
+BACKENDS = ["torch", "native"] if has_compiler() else ["torch"]
 USUAL = "--max-new-tokens 40 --ignore-eos --dtype float64"
 REPEATING = "The cat and the cat and the cat and the dog"
 
@@ -45,6 +47,18 @@ def test_a_look_up_needs_no_draft_model(generate, tmp_path):
     costs = auto["costs"]
     assert [costs[part] for part in ("t_draft", "catch_up", "draft_prefill", "restart")] == [0] * 4
     assert costs["t_target"]["1"] > 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_drafter_by_automatic_choice(generate, backend):
+    """It measures costs, chooses K up to 16, or less if so told, and gives the target's text."""
+    line = f"{USUAL} --verifier greedy --backend {backend}"
+    alone = generate(f"{line} --target-only", prompt=REPEATING)
+    for k, most in (("", 16), ("--k auto", 16), ("--k 2", 2), ("--k 0", 0)):
+        result = generate(f"{line} --drafter auto {k}", prompt=REPEATING)
+        assert result["tokens"] == alone["tokens"] and ("costs" in result) == (most > 0)
+        assert max(len(r["drafted"]) for r in result["rounds"]) <= most
+    assert generate(f"{line} --drafter auto --target-only", prompt=REPEATING)["tokens"] == alone["tokens"]
 
 
 @pytest.mark.parametrize("name", ["tree", "model"])

@@ -1,11 +1,13 @@
 """Automatic choice: the drafter and the width that will pay most, chosen before anything is drawn."""
 
 import random
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
 import pytest
 import torch
+from engines import PLAIN, check, engine_of
 from refusals import refused
 from tiny import (
     GREEDY,
@@ -254,6 +256,12 @@ def test_the_models_cache_holds_all_but_the_pending_token():
         if drafter.cache_lengths is not None:
             holds_all_but_the_pending_token(draft, spied.caches[-1], texts)
     assert {certain for k, certain in drafted if k} == {False, True}
+
+
+def test_sampled_texts_pass_the_check_of_engines():
+    """Texts of batches that share what they learn, at temperature 1, against the table they come from."""
+    case = replace(PLAIN, k=3, max_new_tokens=4, drafter=ENUMERATED["auto"])
+    assert check(case, engine_of(case, rows=64), samples=4096).passed
 
 
 def test_match_acceptance_by_hand():

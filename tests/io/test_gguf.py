@@ -153,7 +153,7 @@ PIECES = [
 
 
 def test_pieces_are_merged_as_sentencepiece_does(tmp_path):
-    """The likeliest of all neighbours first, bytes for what is in no piece, a space before the text, BOS; no special token."""
+    """The likeliest neighbours first, bytes for what is in no piece; a space and BOS before."""
     write_gguf(tmp_path / "model.gguf", random_models()[0], tokenizer=sentencepiece(PIECES))
     tokenizer = load_gguf_tokenizer(open_gguf(tmp_path / "model.gguf"))
 

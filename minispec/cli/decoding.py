@@ -17,7 +17,7 @@ from minispec.drafters.adaptive import LARGEST_K, PRIOR, AdaptiveDrafter, Runnin
 from minispec.drafters.costs import Costs
 from minispec.drafters.entry import DrafterEntry
 from minispec.drafters.registry import DRAFTERS
-from minispec.evidence.bench.costs import measure_costs
+from minispec.evidence.bench.costs import measure_costs, measure_forwards
 from minispec.evidence.theory.advice import ADVICE_BELOW, advise
 from minispec.io.checkpoint import Pair
 from minispec.io.trace import ObservedRound, Trace
@@ -130,11 +130,15 @@ class Decoding:
         """Measures the parts of a round, with caches as long as in the middle of a request.
 
         5 repeats take up to two seconds. A draft by a drafter without a model takes no time worth counting.
+        Where the choice is between look-ups, for the draft is the target itself, only forwards are measured.
         """
+        cached = len(request.prompt) + request.max_new_tokens // 2
+        if self.drafter.chooses and self.models.draft is self.models.target:
+            return measure_forwards(self.models.target, cached, repeats=repeats)
         costs = measure_costs(
             self.models,
             request.prompt[-self.models.draft.max_length :],  # longer only for a drafter without a model
-            cached=len(request.prompt) + request.max_new_tokens // 2,
+            cached=cached,
             warp=self.warp,
             verifier=self.chain_verifier,
             repeats=repeats,

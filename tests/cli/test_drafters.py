@@ -1,10 +1,14 @@
 """`--drafter`: what proposes, by name, in `generate`; some need no draft model."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from native_models import has_compiler
 from pairs import build_pair, random_models
 
+from minispec import Request, Warp
+from minispec.cli.decoding import Decoding
 from minispec.drafters.registry import DRAFTERS
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import on_backend
@@ -59,6 +63,15 @@ def test_a_drafter_by_automatic_choice(generate, backend):
         assert result["tokens"] == alone["tokens"] and ("costs" in result) == (most > 0)
         assert max(len(r["drafted"]) for r in result["rounds"]) <= most
     assert generate(f"{line} --drafter auto --target-only", prompt=REPEATING)["tokens"] == alone["tokens"]
+
+
+def test_without_a_draft_model_the_choice_is_between_look_ups(pair):
+    """The target stands in the draft's place: its forwards are measured, for each K."""
+    models = on_backend(load_pair(pair), "torch")
+    models = replace(models, draft=models.target)
+    decoding = Decoding(None, models, "greedy", Warp(0), 16, 0, DRAFTERS["auto"])
+    costs = decoding.measured_costs(Request([1, 2, 3], 9), 1)
+    assert list(costs.t_target) == [*range(1, 18)] and costs.t_draft == 0
 
 
 @pytest.mark.parametrize("name", ["tree", "model"])

@@ -8,7 +8,7 @@ from tiny import PAIRS, table_pair
 
 from minispec import Warp, verify_greedy, verify_rejection
 from minispec.drafters.costs import Costs
-from minispec.evidence.bench.costs import bookkeeping, laps, measure_costs, median_costs
+from minispec.evidence.bench.costs import bookkeeping, laps, measure_costs, measure_forwards, median_costs
 from minispec.native.backend import TORCH, Models
 
 
@@ -23,6 +23,14 @@ def test_every_part_is_measured():
     forwards = [*costs.t_target.values(), costs.t_draft, costs.catch_up, costs.prefill, costs.draft_prefill]
     assert min(forwards) > 0
     assert costs.of_round(4, 1.0) > costs.call(5)
+
+
+@pytest.mark.parametrize(("length", "most"), [(40, 16), (9, 7), (2, 0), (1, 0)])
+def test_forwards_alone(length, most):
+    """For each n that fits, and nothing else takes any time."""
+    costs = measure_forwards(table_pair(max_length=length)[0], repeats=1)
+    assert list(costs.t_target) == [*range(1, most + 2)] and costs.most == most
+    assert costs == Costs(0.0, costs.t_target)
 
 
 def test_a_context_that_holds_two_tokens():

@@ -61,7 +61,7 @@ class KVCache:
         """Memory taken, in bytes."""
         return self._keys.nbytes + self._values.nbytes
 
-    def begin(self, new: int, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def begin(self, new: int, mask: Tensor | None = None) -> tuple[slice | Tensor, Tensor | None]:
         """Prepares to append n tokens to every row.
 
         A row that is nearly full may be padded past its end, if another row has space: what lies
@@ -73,7 +73,7 @@ class KVCache:
                 all before these. By default itself and those before it.
 
         Returns:
-            Positions: [n] for rows of equal length, else [B, n].
+            Slots: a slice for rows of equal length, else [B, n]; past the end they stay at the last one.
             And what to add to attention scores, 0 where a new token may look and −∞ where not: [n, end] for
             rows of equal length, else [B, 1, n, end]; None where a single token sees all there is.
 
@@ -89,11 +89,10 @@ class KVCache:
         dtype = self._keys.dtype
         if mask is None and min(self._lengths) == longest:
             self._slots = None
-            positions = torch.arange(longest, end, device=device)
             if new == 1:
-                return positions, None
+                return slice(longest, end), None
             bias = torch.full((new, end), -torch.inf, dtype=dtype, device=device)
-            return positions, bias.triu_(longest + 1)
+            return slice(longest, end), bias.triu_(longest + 1)
         positions = torch.tensor(self._lengths, device=device)[:, None] + torch.arange(new, device=device)
         row, column = (positions < self.capacity).nonzero(as_tuple=True)
         self._slots = (row, column, positions[row, column])
@@ -103,7 +102,7 @@ class KVCache:
             invisible = pad(invisible, (0, new)).scatter(
                 2, columns.clamp(min=0)[:, None].expand_as(mask), ~mask
             )
-        return positions, minus_infinity(invisible[:, None, :, :end], dtype)
+        return positions.clamp(max=self.capacity - 1), minus_infinity(invisible[:, None, :, :end], dtype)
 
     def reserve(self, end: int) -> None:
         """Takes memory for `end` tokens a row; twice as much as before at least, so that copying is rare.

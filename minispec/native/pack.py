@@ -23,11 +23,12 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_frequencies
+from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_tables
 from minispec.native.checks import check
 from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
 
 GROUP = 32  # weights of one output, neighbours in depth, that share a scale
+NEAR = 256  # in forward.h, too
 LARGEST = 127  # whole number of 8 bits that stands for a weight
 
 
@@ -101,7 +102,7 @@ def pack_layers(
     layers = [weight for block in blocks for weight in packed_block(cast(Block, block), config, native.dtype)]
     embedding = None if ends is None else ends[0].to(dtype)
     head = None if ends is None else packed_matrix(ends[1], native.dtype)
-    weights = [embedding, *layers, head, packed_gain(norm.weight, dtype), rotary_frequencies(config)]
+    weights = [embedding, *layers, head, packed_gain(norm.weight, dtype), packed_rotations(config)]
     kept = [None if weight is None else weight.detach().contiguous() for weight in weights]
     addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
     c = config
@@ -149,17 +150,16 @@ def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Ten
     qkv = torch.cat([side_by_side(q.weight, size), side_by_side(k.weight, size), v.weight])
     matrices = [qkv, attention.o_proj.weight, mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
     gains = [norm.weight for norm in (block.input_layernorm, block.post_attention_layernorm)]
-    bias = None
+    bias = query_gain = key_gain = None
     if config.qkv_bias:
         bias = torch.cat([side_by_side(q.bias, size), side_by_side(k.bias, size), v.bias]).to(dtype)
+    if config.qk_norm:
+        query_gain = packed_gain(side_by_side(attention.q_norm.weight, size), dtype)
+        key_gain = packed_gain(side_by_side(attention.k_norm.weight, size), dtype)
     return [
         *(packed_matrix(weight, kept) for weight in matrices),
         *(packed_gain(gain, dtype) for gain in gains),
-        bias,
-        *(
-            packed_gain(side_by_side(norm.weight, size), dtype) if isinstance(norm, RMSNorm) else None
-            for norm in (attention.q_norm, attention.k_norm)
-        ),
+        *(bias, query_gain, key_gain),
     ]
 
 
@@ -207,6 +207,16 @@ def as_kept(model: GPT, kept: torch.dtype) -> GPT:
             if isinstance(module, nn.Linear):  # a tied embedding stays as it is
                 module.weight = nn.Parameter(restored(module.weight), requires_grad=False)
     return copied
+
+
+def packed_rotations(config: GPTConfig) -> Tensor:
+    """Returns cosines and sines of pairs, side by side, at the first and every 256th position [n, head_dim].
+
+    Those of all others follow, because angles add up.
+    """
+    far = rotary_tables(config, -(-config.max_length // NEAR), step=NEAR)
+    tables = map(torch.cat, zip(rotary_tables(config, NEAR), far, strict=True))
+    return torch.stack([table[:, : config.head_dim // 2] for table in tables], dim=-1)
 
 
 def packed_gain(gain: Tensor, dtype: torch.dtype) -> Tensor:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT, View, rotations
+from minispec.core.model import GPT, View, rotary_tables
 from minispec.drafters.eagle import FeatureLayer
 from minispec.drafters.exit import Exit, untrained_exit
 from minispec.drafters.medusa import Medusa
@@ -150,7 +150,7 @@ def parallel_guesses(
     positions = positions.to(tokens.device)
     x = target.embed_tokens(tokens)
     x = torch.cat([x, layers.mask.expand(len(x), len(positions) - n, -1)], dim=1)
-    cos, sin = rotations(target.config, positions, target.dtype)
+    cos, sin = (table[positions] for table in rotary_tables(target.config, n, target.dtype, target.device))
     states = layers(x, View(cos, sin, visible.to(tokens.device), UnrolledCache()))
     logits = target.head(layers.correct(states, target.embed_tokens(tokens[:, positions])))
     return [(logits[:, entries], positions[entries]) for entries in chosen]

@@ -48,7 +48,7 @@ class FixedCache(KVCache):
         self._new = new
         return self._order
 
-    def begin(self, new: int, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def begin(self, new: int, mask: Tensor | None = None) -> tuple[slice | Tensor, Tensor | None]:
         """Prepares to append, as `KVCache.begin`, what `arrange` was told of; padding is not stored.
 
         Returns positions [B, width], where padding and what lies past the context's end count as 0, and a

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minispec.core.model import GPT, rotate, rotations
+from minispec.core.model import GPT, rotary_tables, rotate
 from minispec.train.initialise import DISTANCES, draw_weights
 from minispec.train.recipes import gpt
 
@@ -20,7 +20,7 @@ def scores(model, layer, tokens):
     """Returns a layer's attention scores at the start, [heads, n, n]: the layers before it add nothing."""
     block = model.layers[layer]
     x = block.input_layernorm(model.embed_tokens(tokens))  # [n, D]
-    cos, sin = rotations(CONFIG, torch.arange(len(tokens)), torch.float32)
+    cos, sin = rotary_tables(CONFIG, len(tokens), torch.float32)
     q = block.self_attn.q_proj(x).view(len(tokens), CONFIG.heads, -1).transpose(0, 1)
     k = block.self_attn.k_proj(x).view(len(tokens), CONFIG.kv_heads, -1).transpose(0, 1)
     k = k.repeat_interleave(CONFIG.heads // CONFIG.kv_heads, 0)

@@ -10,7 +10,7 @@
 
 namespace {
 
-// Packs weights as `pack.py` lists them: matrices [in, out] are of W, frequencies double, all others of T.
+// Packs weights as `pack.py` lists them: matrices [in, out] are of W, rotations double, all others of T.
 template <class T, class W>
 Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* const* weights) {
     auto model = std::make_unique<Model<T, W>>();
@@ -37,7 +37,7 @@ Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* co
         model->layers.push_back(std::move(layer));
     }
     model->head = matrix(s.width, s.vocab);
-    vector(model->gain, s.width), vector(model->frequencies, s.head_dim / 2);
+    vector(model->gain, s.width), vector(model->rotations, (NEAR + 1 + (s.capacity - 1) / NEAR) * s.head_dim);
     return model.release();
 }
 

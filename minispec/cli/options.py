@@ -106,16 +106,26 @@ def tell_of_build() -> None:
         print("building the native backend, once: some seconds", file=sys.stderr)
 
 
-def open_models(pair: str | None, target: Path | None, draft: Path | None, device: str, dtype: str) -> Pair:
-    """Loads the pair that --pair names, by default `stories`, or the models of --target and --draft."""
+def open_models(
+    pair: str | None,
+    target: Path | None,
+    draft: Path | None,
+    device: str,
+    dtype: str,
+    backend: str = TORCH.name,
+) -> Pair:
+    """Loads the pair that --pair names, by default `stories`, or the models of --target and --draft.
+
+    For another backend than torch weights stay as they are stored: it converts them itself, once.
+    """
     if (target is None) != (draft is None):
         raise ValueError("--target and --draft name the folders of two models: give both, or neither")
     if pair is not None and target is not None:
         raise ValueError("--pair and --target with --draft exclude each other: give the pair, or two models")
     location = check_device(device)
     weights = getattr(torch, choose(dtype, DTYPES, "--dtype"))
-    kept = None if weights.is_floating_point else weights
-    loaded = torch.float32 if kept else weights
+    kept = None if weights.is_floating_point and backend == TORCH.name else weights
+    loaded = weights if kept is None else torch.float32 if backend == TORCH.name else None
     if target is None or draft is None:
         models = load_pair("stories" if pair is None else pair, device=location, dtype=loaded)
     else:

@@ -1,8 +1,8 @@
 """Prefill: read the prompt.
 
-All of a prompt but its last token goes through the model at once. The last one is pending: it is
-committed, but not in the cache yet. Every round begins by reading the pending token, so the first round
-is like all others.
+All of a prompt but its last token goes through the model at once, a long one in a few parts. The last one
+is pending: it is committed, but not in the cache yet. Every round begins by reading the pending token, so
+the first round is like all others.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,8 @@ from torch import Tensor
 from minispec.core.batch import Prompts
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
+
+READ_AT_ONCE = 512  # tokens of each row
 
 
 def prefill(model: LanguageModel, prompts: Prompts) -> tuple[KVCache, Tensor]:
@@ -26,7 +28,9 @@ def prefill(model: LanguageModel, prompts: Prompts) -> tuple[KVCache, Tensor]:
     lengths = [len(prompt) - 1 for prompt in prompts]
     if max(lengths) == 0:
         return cache, torch.zeros(len(prompts), 0, model.hidden_size, device=model.device)
-    hidden = model.hidden(pad(prompts, max(lengths), model.device), cache)
+    tokens = pad(prompts, max(lengths), model.device)
+    # In parts, because what is added to scores takes memory for each new token and all before it.
+    hidden = torch.cat([model.hidden(part, cache) for part in tokens.split(READ_AT_ONCE, dim=1)], dim=1)
     cache.truncate(lengths)  # what was padding is forgotten
     return cache, hidden
 

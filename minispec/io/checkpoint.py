@@ -52,7 +52,8 @@ class Pair:
     tokenizer: Tokenizer  #: of both
     folder: Path  #: the folder that they were read from
     info: Mapping[str, Any] = field(default_factory=dict)  #: what `pair.json` says: corpus, losses, …
-    kept: torch.dtype | None = None  #: int8: the native backend rounds matrices to 8 bits; None: it does not
+    #: the type that a backend keeps weights in; int8, native only: matrices have 8 bits; None: as they are
+    kept: torch.dtype | None = None
 
     @property
     def name(self) -> str:
@@ -121,7 +122,7 @@ def load_pair(
     name: str | Path = "stories",
     *,
     device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = torch.float32,
     draft: str = "draft",
 ) -> Pair:
     """Loads a target, a draft and their tokenizer.
@@ -129,7 +130,7 @@ def load_pair(
     Args:
         name: a folder, or the name of a pair (`stories` comes with the package).
         device: where to put the models.
-        dtype: float32, bfloat16 or float64.
+        dtype: float32, bfloat16 or float64; None: as they are stored (see `load_model`).
         draft: which draft: `draft`, or `draft-plain`, the one before distillation.
 
     Returns:
@@ -191,7 +192,7 @@ def load_model(
     folder: str | Path,
     *,
     device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = torch.float32,
     description: Mapping[str, Any] | None = None,
 ) -> GPT:
     """Loads one model.
@@ -199,7 +200,8 @@ def load_model(
     Args:
         folder: holds `config.json` and `model.safetensors`, or the files that an index names.
         device: where to put it.
-        dtype: of its weights in memory.
+        dtype: of its weights in memory. Those that are stored in it are not copied, but mapped from the file;
+            None: all of them.
         description: what `pair.json` says of it. Hashes that are there are compared: `sha256`, of the weights
             as they are stored, and `config_sha256`.
 
@@ -223,7 +225,10 @@ def load_model(
         # Equal bits of another type are other weights: the type must be the one that `save_model` writes.
         actual_hash = tensors_hash(weights) if types == str(torch.bfloat16) else f"another type, {types}"
         check_hash(path, actual_hash, description["sha256"])
-    model.load_state_dict({name: weight.to(device, dtype) for name, weight in weights.items()}, assign=True)
+    if config.tied:
+        del weights["lm_head.weight"]  # else it is converted twice
+    loaded = {name: weight.to(device, dtype or weight.dtype) for name, weight in weights.items()}
+    model.load_state_dict(loaded, assign=True, strict=False)  # all that should be there is
     if config.tied:
         model.lm_head.weight = model.embed_tokens.weight
     return model.requires_grad_(False).eval()

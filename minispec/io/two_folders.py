@@ -14,7 +14,7 @@ def load_models(
     draft: str | Path,
     *,
     device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = torch.float32,
 ) -> Pair:
     """Loads a target and a draft from two folders that are no pair.
 
@@ -22,7 +22,7 @@ def load_models(
         target: its folder; `tokenizer.json` lies in it, or in the folder around it.
         draft: its folder; a tokenizer that lies there has to have the same tokens as the target's.
         device: where to put the models.
-        dtype: float32, bfloat16 or float64.
+        dtype: float32, bfloat16 or float64; None: as they are stored.
 
     Raises:
         ValueError: if a file is missing or damaged, or vocabularies or tokenizers differ.

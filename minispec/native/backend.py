@@ -1,7 +1,9 @@
 """Backends: `torch`, the code to read, and `native`, the fast one. Both compute the same."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import torch
 
 from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.loop import generate
@@ -148,7 +150,8 @@ class Models:
 def on_backend(pair: Pair, name: str) -> Models:
     """Returns a pair's models as a backend computes them; the first time, the native library is built.
 
-    The backend is `torch`, `native`, or `auto`: native where it can be had, else torch.
+    The backend is `torch`, `native`, or `auto`: native where it can be had, else torch. If the pair says in
+    which type weights are kept, native models are made in it, and for torch the pair's own become of it.
 
     Raises:
         ValueError: if the name is unknown, the native backend cannot be had here (see `NativeGPT`), or the
@@ -158,15 +161,20 @@ def on_backend(pair: Pair, name: str) -> Models:
         try:
             return on_backend(pair, NATIVE.name)
         except ValueError as error:
-            if pair.kept is not None:
+            if pair.kept is torch.int8:
                 raise
-            return Models(pair.target, pair.draft, TORCH, f"computing with the torch backend: {error}")
+            note = f"computing with the torch backend: {error}"
+            return replace(on_backend(pair, TORCH.name), note=note)
     if name not in BACKENDS:
         raise ValueError(f"there is no backend {name!r}; choose {', '.join(BACKENDS)} or {AUTO}")
     backend = BACKENDS[name]
-    if pair.kept is None:
-        return Models(backend.model(pair.target), backend.model(pair.draft), backend)
-    if backend is not NATIVE:
+    models = pair.target, pair.draft
+    if backend is NATIVE:
+        target, draft = (NativeGPT(model, kept=pair.kept) for model in models)
+        return Models(target, draft, backend)
+    if pair.kept is torch.int8:
         raise ValueError(f"only the native backend keeps weights in 8 bits: use --backend {NATIVE.name}")
-    target, draft = (NativeGPT(model, kept=pair.kept) for model in (pair.target, pair.draft))
-    return Models(target, draft, backend)
+    if pair.kept is not None:
+        for model in models:
+            model.to(pair.kept)
+    return Models(*models, backend)

@@ -9,6 +9,9 @@ No number of a matrix changes. So weights of 16 bits stay exactly what they are,
 Only where matrices are kept in 8 bits are they rounded: 32 weights of one output share a scale. Embeddings
 are not: they are looked up, and fewer bits would save no time.
 
+A checkpoint's weights are mapped from its file, and what the library packs is its own. So layers are packed
+one after the other: only of one of them is there a further copy, in the form that the library reads.
+
 `core/model.py` is the one to read; tests hold the two to each other.
 """
 
@@ -17,17 +20,21 @@ import ctypes
 import weakref
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_tables
-from minispec.native.checks import check
+from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, View, rotary_tables
+from minispec.native.checks import CPU, check
 from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
 
 GROUP = 32  # weights of one output, neighbours in depth, that share a scale
+HEAD_AT_ONCE = 4096  # outputs of a head of which there is a copy at a time
 LARGEST = 127  # whole number of 8 bits that stands for a weight
+
+
+Part = TypeVar("Part", bound=nn.Module)
 
 
 class Packed:
@@ -96,18 +103,25 @@ def pack_layers(
     ValueError if they are not of the sizes that the config says.
     """
     check_parts(config, [*blocks, norm])
-    dtype = COMPUTES_IN[native.dtype]
     half = config.head_dim // 2
-    tables = [table[:, :half].to(dtype) for table in rotary_tables(config)]
-    layers = [weight for block in blocks for weight in packed_block(cast(Block, block), config, native.dtype)]
-    embedding = None if ends is None else ends[0].to(dtype)
+    dtype = COMPUTES_IN[native.dtype]
+    tables = [table[:, :half] for table in rotary_tables(config, dtype, CPU)]
+    embedding = None if ends is None else ends[0].to(vectors_in(native.dtype))
     head = None if ends is None else packed_matrix(ends[1], native.dtype)
-    weights = [embedding, *layers, head, packed_gain(norm.weight, dtype), *tables]
-    kept = [None if weight is None else weight.detach().contiguous() for weight in weights]
-    addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
     c = config
-    sizes = (c.vocab_size, len(blocks), c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * norm.eps, threads, addresses)
+
+    def packed(layers: int, weights: list[Tensor | None]) -> Packed:
+        kept = [None if weight is None else weight.detach().contiguous() for weight in weights]
+        addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
+        sizes = (c.vocab_size, layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
+        return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * norm.eps, threads, addresses)
+
+    made = packed(0, [embedding, head, packed_gain(norm.weight, native.dtype), *tables])
+    del embedding, head
+    for block in blocks:
+        layer = packed(1, [None, *packed_block(cast(Block, block), config, native.dtype), *[None] * 4])
+        check(native.model_add(native.type, made.address, layer.address), 0)
+    return made
 
 
 def check_type(module: nn.Module, dtype: torch.dtype) -> None:
@@ -151,7 +165,7 @@ def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Ten
     gains = [norm.weight for norm in (block.input_layernorm, block.post_attention_layernorm)]
     return [
         *(packed_matrix(weight, kept) for weight in matrices),
-        *(packed_gain(gain, COMPUTES_IN[kept]) for gain in gains),
+        *(packed_gain(gain, kept) for gain in gains),
     ]
 
 
@@ -161,7 +175,7 @@ def packed_matrix(weight: Tensor, kept: torch.dtype) -> Tensor:
     In 8 bits it is their bytes in a row: scales [groups, out], then numbers [in, out].
     """
     if kept is not torch.int8:
-        return weight.t().to(kept).contiguous()
+        return weight.to(kept).t().contiguous()
     numbers, scales = quantized(weight)
     rows = numbers.flatten(1)[:, : weight.shape[1]].t()
     return torch.cat([scales.t().flatten().view(torch.int8), rows.flatten()])
@@ -189,11 +203,9 @@ def restored(weight: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def as_kept(model: GPT, kept: torch.dtype) -> GPT:
-    """Returns the GPT that the library computes where it keeps a model's matrices in a type."""
-    if kept is model.dtype is COMPUTES_IN[kept]:
-        return model
-    copied = copy.deepcopy(model).to(COMPUTES_IN[kept])
+def as_kept(model: Part, kept: torch.dtype) -> Part:
+    """Returns a GPT, or a part of one, as the library computes it where it keeps matrices in a type."""
+    copied = copy.deepcopy(model).to(vectors_in(kept)).to(COMPUTES_IN[kept])
     if kept is torch.int8:
         for module in copied.modules():
             if isinstance(module, nn.Linear):  # a tied embedding stays as it is
@@ -201,9 +213,29 @@ def as_kept(model: GPT, kept: torch.dtype) -> GPT:
     return copied
 
 
-def packed_gain(gain: Tensor, dtype: torch.dtype) -> Tensor:
+@torch.no_grad()
+def kept_logits(model: GPT, tokens: Tensor, kept: torch.dtype) -> Tensor:
+    """Returns what `as_kept` of a GPT makes of a text [B, n], logits [B, n, V]; it copies part by part."""
+    dtype = COMPUTES_IN[kept]
+    tables = rotary_tables(model.config, dtype, CPU)
+    cos, sin = (table[: tokens.shape[1]] for table in tables)
+    x = model.embed_tokens(tokens).to(vectors_in(kept)).to(dtype)
+    for block in model.layers:
+        x = as_kept(block, kept)(x, View(cos, sin, None, None), 0)
+    x = as_kept(model.norm, kept)(x)
+    parts = model.lm_head.weight.split(HEAD_AT_ONCE)
+    matrices = (restored(part) if kept is torch.int8 else part.to(kept).to(dtype) for part in parts)
+    return torch.cat([nn.functional.linear(x, matrix) for matrix in matrices], dim=-1)
+
+
+def vectors_in(kept: torch.dtype) -> torch.dtype:
+    """Returns the type in which all is kept that is no matrix: 8 bits are for matrices only."""
+    return COMPUTES_IN[kept] if kept is torch.int8 else kept
+
+
+def packed_gain(gain: Tensor, kept: torch.dtype) -> Tensor:
     """Multiplies √D into a norm's gain: [D] -> the same, of the type that is computed in."""
-    return gain.to(dtype) * gain.shape[0] ** 0.5
+    return gain.to(vectors_in(kept)).to(COMPUTES_IN[kept]) * gain.shape[0] ** 0.5
 
 
 def side_by_side(weight: Tensor, head_dim: int) -> Tensor:

@@ -28,14 +28,18 @@ typedef enum { MS_F32, MS_F64, MS_BF16, MS_INT8 } ms_type;
 // ---- Models
 
 // Packs a model. sizes: V, layers, D, heads, key heads, the size of a head, of the feed-forward network, the context.
-// weights: in the order of `pack.py`; embedding and head may be NULL: layers that draft for a target use its own. The
-// matrices are cut into parts, so that as many threads can share a product.
+// weights: in the order of `pack.py`; all but those of layers may be NULL: layers that draft for a target use its
+// embedding and head. The matrices are cut into parts, so that as many threads can share a product.
 ms_status ms_model_new(ms_type type, const int64_t* sizes, double norm_eps, int64_t parts, const void* const* weights,
                        void** model);
 void ms_model_free(ms_type type, void* model);
 
-// How many numbers a cache holds for one layer and one row.
-int64_t ms_cache_numbers(ms_type type, const void* model);
+// Moves the layers of another model, of the same sizes, after those of a model. So only one layer at a time need be
+// there twice, packed and as it was. The other model is good for nothing then but to be freed.
+ms_status ms_model_add(ms_type type, void* model, void* more);
+
+// A cache has a multiple of 16 slots for tokens. It holds for each layer, row and key head first the keys [size of a head,
+// slots], then the values [slots, size of a head, up to a multiple of 16].
 
 // Packs a matrix [depth, columns], of the type of a model's.
 ms_status ms_matrix_new(ms_type type, int64_t depth, int64_t columns, int64_t parts, const void* numbers,
@@ -48,7 +52,9 @@ typedef struct {
     const int64_t* tokens;     // [B, n]
     const void* states;        // [B, n, D]: what goes into the layers; NULL: the embeddings of the tokens
     const int64_t* starts;     // [B], how many tokens the cache holds
-    void* cache;               // [layers that are read, B, numbers]
+    void* cache;               // of the layers that are read; it has a slot for every token that is read, as far as the
+                               // context goes
+    int64_t slots;
     int64_t begin, end;        // the layers that are read
     const int64_t* positions;  // [B, n], where in the text each token stands; NULL: one after the other
     const uint8_t* mask;       // [B, n, window], what each sees of the last slots, its own included; NULL: all before it
@@ -65,9 +71,9 @@ ms_status ms_head(ms_type type, const void* model, int64_t threads, const void* 
 // Multiplies [m, depth] with a matrix: [m, columns].
 ms_status ms_multiply(ms_type type, const void* matrix, int64_t threads, const void* numbers, int64_t m, void* result);
 
-// Moves slots of a row of a cache [layers, B, numbers] together: slots[i] to first + i; they ascend.
-void ms_gather(ms_type type, const void* model, void* cache, int64_t layers, int64_t rows, int64_t row, int64_t first,
-               const int64_t* slots, int64_t count);
+// Moves what a cache holds of a row together: slot kept[i] to first + i; they ascend.
+void ms_gather(ms_type type, const void* model, void* cache, int64_t slots, int64_t layers, int64_t rows, int64_t row,
+               int64_t first, const int64_t* kept, int64_t count);
 
 // ---- Decisions
 
@@ -128,7 +134,8 @@ typedef struct {
     const void* mask;            // MS_PARALLEL: [D]
     int64_t first_layers;        // MS_EXIT: how many of the target's
     int64_t threads;
-    void* cache;
+    void* cache;                 // with slots for K + 1 tokens more, as far as the context goes
+    int64_t slots;
 } ms_drafter;
 
 // A draft of K tokens in each row, after the pending one: a chain, or of MS_MODEL and MS_MEDUSA a tree, whose candidates

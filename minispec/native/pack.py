@@ -105,7 +105,9 @@ def pack_layers(
     c = config
 
     def arguments(layers: int, weights: Sequence[Tensor | Packed | None]) -> tuple[Any, ...]:
-        addresses = [w.data_ptr() if isinstance(w, Tensor) else w and w.address for w in weights]
+        addresses = [
+            w.address if isinstance(w, Packed) else None if w is None else w.data_ptr() for w in weights
+        ]
         sizes = (c.vocab_size, layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
         return (INT * len(sizes))(*sizes), norm.eps, threads, (ADDRESS * len(addresses))(*addresses)
 

@@ -148,23 +148,24 @@ class RMSNorm(nn.Module):
         return (wide * scale).to(x.dtype) * self.weight
 
 
-def rotary_frequencies(config: GPTConfig) -> Tensor:
-    """Returns how far each pair is rotated from a position to the next, in radians: [head_dim / 2], float64.
-
-    For pair i that is theta^(−2i/head_dim) (Su et al. 2021, equation 15), before it is scaled.
-    """
-    exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
-    frequency = config.rope_theta**-exponent
-    return config.rope_scaling.scale(frequency) if config.rope_scaling else frequency
-
-
 @lru_cache(maxsize=32)
 @torch.inference_mode(False)  # made while decoding, they must still serve training
 def rotary_tables(
-    config: GPTConfig, length: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+    config: GPTConfig,
+    length: int,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+    step: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    """Returns cosine and sine of the angles of the first positions, [length, head_dim] each."""
-    angle = torch.outer(torch.arange(length, dtype=torch.float64), rotary_frequencies(config))
+    """Returns cosine and sine of the angles at positions 0, step, 2 · step, …: [length, head_dim] each.
+
+    Pair i is rotated by position · theta^(−2i/head_dim) (Su et al. 2021, equation 15), computed in float64.
+    """
+    half = torch.arange(0, config.head_dim, 2, dtype=torch.float64)
+    frequency = config.rope_theta ** (-half / config.head_dim)
+    if config.rope_scaling is not None:
+        frequency = config.rope_scaling.scale(frequency)
+    angle = torch.outer(step * torch.arange(length), frequency)
     angle = torch.cat([angle, angle], dim=-1)  # the two halves of a head are the two axes
     return angle.cos().to(device, dtype), angle.sin().to(device, dtype)
 
@@ -192,9 +193,10 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=config.qkv_bias)
         self.v_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=config.qkv_bias)
         self.o_proj = nn.Linear(config.heads * config.head_dim, config.width, bias=False)
-        self.q_norm, self.k_norm = (
-            RMSNorm(config.head_dim, config.norm_eps) if config.qk_norm else nn.Identity() for _ in range(2)
-        )
+        self.normed = config.qk_norm
+        if self.normed:
+            self.q_norm = RMSNorm(config.head_dim, config.norm_eps)
+            self.k_norm = RMSNorm(config.head_dim, config.norm_eps)
 
     def forward(self, x: Tensor, view: View, layer: int) -> Tensor:
         """Lets each token look at itself and what came before: [B, n, D] -> [B, n, D]."""
@@ -203,8 +205,9 @@ class Attention(nn.Module):
             project(x).view(rows, new, -1, self.head_dim).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        q = rotate(self.q_norm(q), view.cos, view.sin)
-        k = rotate(self.k_norm(k), view.cos, view.sin)
+        if self.normed:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = rotate(q, view.cos, view.sin), rotate(k, view.cos, view.sin)
         if view.cache is not None:
             k, v = view.cache.append(layer, k, v)
         out = self.attend(q, k, v, view)  # [B, heads, n, head_dim]
@@ -369,7 +372,9 @@ class GPT(nn.Module):
 
     def view(self, new: int, cache: KVCache | None, tree: Tree | None = None) -> View:
         """Prepares what all layers share in a forward over n new tokens a row (see `hidden`)."""
-        end = new if cache is None else max(cache.row_lengths) + new
+        end = new + (max(cache.row_lengths) if cache else 0)
+        if tree is not None:
+            end = max(end, 1 + int(tree.positions.max()))
         length = min(1 << end.bit_length(), self.max_length)  # a power of 2: few tables serve all
         cos, sin = rotary_tables(self.config, length, self.dtype, self.device)
         if cache is None:

@@ -26,12 +26,13 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, View, rotary_frequencies, rotary_tables
+from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, View, rotary_tables
 from minispec.native.checks import check
 from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
 
 GROUP = 32  # weights of one output, neighbours in depth, that share a scale
 AT_ONCE = 1024  # outputs of which there is a wider copy at a time: a head has many
+NEAR = 256  # in forward.h, too
 LARGEST = 127  # whole number of 8 bits that stands for a weight
 
 
@@ -111,7 +112,7 @@ def pack_layers(
         sizes = (c.vocab_size, layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
         return (INT * len(sizes))(*sizes), norm.eps, threads, (ADDRESS * len(addresses))(*addresses)
 
-    first = [embedding, head, packed_gain(norm.weight, native.dtype), rotary_frequencies(config)]
+    first = [embedding, head, packed_gain(norm.weight, native.dtype), packed_rotations(config)]
     made = Packed(native, "model", *arguments(0, first))
     del embedding, first
     for block in blocks:
@@ -160,17 +161,16 @@ def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Ten
     qkv = torch.cat([side_by_side(q.weight, size), side_by_side(k.weight, size), v.weight])
     matrices = [qkv, attention.o_proj.weight, mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
     gains = [norm.weight for norm in (block.input_layernorm, block.post_attention_layernorm)]
-    bias = None
+    bias = query_gain = key_gain = None
     if config.qkv_bias:
         bias = as_vector(torch.cat([side_by_side(q.bias, size), side_by_side(k.bias, size), v.bias]), kept)
+    if config.qk_norm:
+        query_gain = packed_gain(side_by_side(attention.q_norm.weight, size), kept)
+        key_gain = packed_gain(side_by_side(attention.k_norm.weight, size), kept)
     return [
         *(packed_matrix(weight, kept) for weight in matrices),
         *(packed_gain(gain, kept) for gain in gains),
-        bias,
-        *(
-            packed_gain(side_by_side(norm.weight, size), kept) if isinstance(norm, RMSNorm) else None
-            for norm in (attention.q_norm, attention.k_norm)
-        ),
+        *(bias, query_gain, key_gain),
     ]
 
 
@@ -251,6 +251,16 @@ def vectors_in(kept: torch.dtype) -> torch.dtype:
 def as_vector(weight: Tensor, kept: torch.dtype) -> Tensor:
     """Returns what is no matrix, [...], as it is kept, and of the type that is computed in."""
     return weight.to(vectors_in(kept)).to(COMPUTES_IN[kept])
+
+
+def packed_rotations(config: GPTConfig) -> Tensor:
+    """Returns cosines and sines of pairs, side by side, at the first and every 256th position [n, head_dim].
+
+    Those of all others follow, because angles add up.
+    """
+    far = rotary_tables(config, -(-config.max_length // NEAR), step=NEAR)
+    tables = map(torch.cat, zip(rotary_tables(config, NEAR), far, strict=True))
+    return torch.stack([table[:, : config.head_dim // 2] for table in tables], dim=-1)
 
 
 def packed_gain(gain: Tensor, kept: torch.dtype) -> Tensor:

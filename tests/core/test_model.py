@@ -9,7 +9,7 @@ import torch
 from refusals import refused
 
 from minispec import GPT
-from minispec.core.model import RopeScaling
+from minispec.core.model import RopeScaling, Tree
 from minispec.native.model import NativeGPT
 from minispec.verifiers.fixed_width import FixedWidth
 
@@ -224,16 +224,18 @@ def test_a_cache_made_while_decoding_does_not_spoil_training():
 
 
 @torch.inference_mode()
-def test_rotary_tables_reach_as_far_as_the_text():
-    """A context of 2^20 tokens takes no memory for positions that no text has come to."""
+def test_positions_are_those_of_the_text_however_long_the_context_may_be():
+    """A context of 2^20 tokens takes no memory before it is used; a tree's tokens may stand anywhere."""
     model = tiny.gpt(tiny.config(max_length=2**20))
     block = tokens(model, 1, 300)
     cache = model.new_cache(1)
     for piece in block.split([3, 1, 250, 2, 44], 1):
         wide = model(piece, cache)
-    assert model.view(300, None).cos.untyped_storage().nbytes() <= 512 * 4 * 8
-    close(wide, model(block)[:, -44:])
     close(wide, gpt_of(model, max_length=300)(block)[:, -44:])
+    assert cache.bytes == 2 * 2 * 2 * 4 * 8 * 512  # keys and values, layers, heads, their size; slots
+    far = Tree(torch.tensor([[10**6]]), torch.ones(1, 1, 1, dtype=torch.bool))
+    assert model.view(44, None).cos.untyped_storage().nbytes() <= 64 * 4 * 8
+    assert float(model.view(1, cache, far).cos[0, 0, 0, 0]) == pytest.approx(math.cos(10**6), abs=1e-12)
 
 
 def test_changing_the_type_changes_the_rotary_tables_too():

@@ -11,6 +11,8 @@
 
 namespace {
 
+constexpr Int NEAR = 256;  // angles add up: a position's is that of its rest, and that of a multiple of so many
+
 struct Sizes {
     Int vocab, layers, width, heads, kv_heads, head_dim, ffn, capacity, groups, padded_head;
     double norm_eps;  // what a norm adds to the mean square
@@ -29,8 +31,8 @@ struct Model {
     Sizes s;
     std::vector<std::conditional_t<std::is_same_v<W, Byte>, T, W>> embedding;  // [V, D]; layers that draft for a target
                                                                                // have neither embedding nor head
-    std::vector<T> gain;              // [D]
-    std::vector<double> frequencies;  // [head_dim / 2], in radians per position
+    std::vector<T> gain;            // [D]
+    std::vector<double> rotations;  // [NEAR, head_dim], of the first positions; then of every NEAR-th of the context
     std::vector<Layer<T, W>> layers;
     const Weights<W>* head;  // [D, V]
 
@@ -68,20 +70,20 @@ struct Workspace {
     Int S = padded<T>(s.heads * s.head_dim), F = padded<T>(s.ffn);
     Int parts[9] = {m * D,           m * Q,          m * S,          m * 2 * F, threads * m * D,
                     each * s.head_dim, each * slots, each * s.padded_head, m * s.head_dim};
-    Memory<T> all = memory<T>(total());  // a single request: to ask for memory takes time
-    T *x = all.get(), *qkv = x + padded<T>(parts[0]), *attended = qkv + padded<T>(parts[1]);
-    T *gates = attended + padded<T>(parts[2]), *normed = gates + padded<T>(parts[3]);
-    T *query = normed + padded<T>(parts[4]), *scores = query + padded<T>(parts[5]);
-    T *mixed = scores + padded<T>(parts[6]), *rotations = mixed + padded<T>(parts[7]);
+    Memory<T> all = memory<T>(before(9));  // a single request: to ask for memory takes time
+    T *x = part(0), *qkv = part(1), *attended = part(2), *gates = part(3), *normed = part(4), *query = part(5);
+    T *scores = part(6), *mixed = part(7), *rotations = part(8);
 
     Workspace(const Sizes& s, Int rows, Int n, Int slots, Int threads)
         : s(s), m(rows * n), n(n), slots(slots), threads(threads) {}
 
-    Int total() const {
+    Int before(Int end) const {
         Int sum = 0;
-        for (Int part : parts) sum += padded<T>(part);
+        for (Int i = 0; i < end; ++i) sum += padded<T>(parts[i]);
         return sum;
     }
+
+    T* part(Int i) const { return all.get() + before(i); }
 };
 
 // Divides m vectors, `step` numbers apart, by their length and multiplies them with a gain; see `pack.py` for what
@@ -101,11 +103,12 @@ void norm(const Sizes& s, const T* x, const std::vector<T>& gain, T* to, Int m, 
 }
 
 // Rotates pairs of neighbours by angles whose cosines and sines are neighbours (Su et al. 2021, equation 15).
-template <class T>
-void rotate(const T* head, Int head_dim, const T* by, T* to, Int step) {
-    for (Int i = 0; i < head_dim; i += 2) {
-        to[i * step] = head[i] * by[i] - head[i + 1] * by[i + 1];
-        to[(i + 1) * step] = head[i] * by[i + 1] + head[i + 1] * by[i];
+template <class F, class T>
+void rotate(const F* from, Int count, const F* by, T* to, Int step) {
+    for (Int i = 0; i < count; i += 2) {
+        const F real = from[i], imaginary = from[i + 1];
+        to[i * step] = real * by[i] - imaginary * by[i + 1];
+        to[(i + 1) * step] = real * by[i + 1] + imaginary * by[i];
     }
 }
 
@@ -232,11 +235,11 @@ template <class T, class W>
 void forward(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* cache, Int begin, Int end, End last,
              T* to = nullptr, const Model<T, W>* headed = nullptr) {
     const Int m = block.rows * block.n, D = work.D, head_dim = model.s.head_dim;
-    for (Int i = 0; i < m; ++i)
-        for (Int d = 0; d < head_dim; ++d) {
-            const double angle = block.position(i) * model.frequencies[d / 2];
-            work.rotations[i * head_dim + d] = d % 2 ? std::sin(angle) : std::cos(angle);
-        }
+    for (Int i = 0; i < m; ++i) {
+        const Int position = std::min(block.position(i), model.s.capacity - 1);
+        rotate(&model.rotations[position % NEAR * head_dim], head_dim,
+               &model.rotations[(NEAR + position / NEAR) * head_dim], work.rotations + i * head_dim, 1);
+    }
     Team::get().run(work.threads, [&](Share share) {
         T* normed = work.normed + share.index * m * D;
         read(model, work, block, cache, begin, end, share);

@@ -10,7 +10,7 @@
 
 namespace {
 
-// Packs weights as `pack.py` lists them: matrices [out, in] are of W, the embedding as it is kept, frequencies double, all
+// Packs weights as `pack.py` lists them: matrices [out, in] are of W, the embedding as it is kept, rotations double, all
 // others of T.
 template <class T, class W>
 Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* const* weights, Model<T, W>* to) {
@@ -37,7 +37,7 @@ Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* co
         model->layers.push_back(std::move(layer));
     }
     model->head = static_cast<const Weights<W>*>(*next++);
-    vector(model->gain, s.width), vector(model->frequencies, s.head_dim / 2);
+    vector(model->gain, s.width), vector(model->rotations, (NEAR + 1 + (s.capacity - 1) / NEAR) * s.head_dim);
     if (!to) return model.release();
     std::move(model->layers.begin(), model->layers.end(), std::back_inserter(to->layers));
     to->s.layers += s.layers;

@@ -94,7 +94,7 @@ def generate(
     options.set_threads(threads)
     text = options.read_prompt(prompt) if requests is None else ""
     lines = read_file(requests, "requests").split("\n") if requests is not None else []
-    models = options.open_models(pair, target, draft, device, dtype)
+    models = options.open_models(pair, target, draft, device, dtype, backend)
     context = models.target.max_length
     if width and entry.uses_draft_model:
         context = min(context, models.draft.max_length)

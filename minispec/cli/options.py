@@ -106,10 +106,18 @@ def tell_of_build() -> None:
         print("building the native backend, once: some seconds", file=sys.stderr)
 
 
-def open_models(pair: str | None, target: str | None, draft: str | None, device: str, dtype: str) -> Pair:
+def open_models(
+    pair: str | None,
+    target: str | None,
+    draft: str | None,
+    device: str,
+    dtype: str,
+    backend: str = TORCH.name,
+) -> Pair:
     """Loads the pair that --pair names, by default `stories`, or the models of --target and --draft.
 
-    A model on a hub is named on standard error with its commit, as it can be had again.
+    For another backend than torch weights stay as they are stored: it converts them itself, once. A model on a
+    hub is named on standard error with its commit, as it can be had again.
     """
     if target is None and draft is not None:
         raise ValueError("--draft names a draft for the model of --target: give that, too")
@@ -117,12 +125,13 @@ def open_models(pair: str | None, target: str | None, draft: str | None, device:
         raise ValueError("--pair and --target exclude each other: give the pair, or a model")
     location = check_device(device)
     weights = getattr(torch, choose(dtype, DTYPES, "--dtype"))
-    kept = None if weights.is_floating_point else weights
-    loaded = torch.float32 if kept else weights
+    kept = None if weights.is_floating_point and backend == TORCH.name else weights
+    loaded = weights if kept is None else torch.float32 if backend == TORCH.name else None
     if target is None:
         models = load_pair("stories" if pair is None else pair, device=location, dtype=loaded)
     else:
-        models = load_models(target, draft, device=location, dtype=loaded)
+        dequantised = weights if weights.is_floating_point else torch.float32
+        models = load_models(target, draft, device=location, dtype=loaded, dequantised=dequantised)
         pinned = zip(("--target", "--draft"), (target, draft), models.info["sources"], strict=False)
         for option_name, given, name in pinned:
             if name != given:

@@ -55,7 +55,8 @@ class Pair:
     tokenizer: Tokenizer  #: of both
     folder: Path  #: the folder that they were read from
     info: Mapping[str, Any] = field(default_factory=dict)  #: what `pair.json` says: corpus, losses, …
-    kept: torch.dtype | None = None  #: int8: the native backend rounds matrices to 8 bits; None: it does not
+    #: the type that a backend keeps weights in; int8, native only: matrices have 8 bits; None: as they are
+    kept: torch.dtype | None = None
 
     @property
     def name(self) -> str:
@@ -129,7 +130,7 @@ def load_pair(
     name: str | Path = "stories",
     *,
     device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = torch.float32,
     draft: str = "draft",
 ) -> Pair:
     """Loads a target, a draft and their tokenizer.
@@ -137,7 +138,7 @@ def load_pair(
     Args:
         name: a folder, or the name of a pair (`stories` comes with the package).
         device: where to put the models.
-        dtype: float32, bfloat16 or float64.
+        dtype: float32, bfloat16 or float64; None: as they are stored (see `load_model`).
         draft: which draft: `draft`, or `draft-plain`, the one before distillation.
 
     Returns:
@@ -196,7 +197,7 @@ def check_pair(pair: Pair, location: str) -> None:
 
 
 def load_model(
-    what: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+    what: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype | None = torch.float32
 ) -> GPT:
     """Loads one model.
 
@@ -204,7 +205,8 @@ def load_model(
         what: a folder with `config.json` and `model.safetensors`, or the files that an index names; a GGUF
             file; or a model on a hub, `owner/name` or `owner/name@revision` (see `find_source`).
         device: where to put it.
-        dtype: of its weights in memory.
+        dtype: of its weights in memory; those that are stored so are not copied, but mapped from the file. None:
+            none is copied; those of a GGUF file become float32.
 
     Raises:
         ValueError: if it cannot be had, is damaged, or of another architecture.
@@ -212,14 +214,14 @@ def load_model(
     return read_model(find_source(what), device=device, dtype=dtype)
 
 
-def read_model(source: Source, *, device: str | torch.device, dtype: torch.dtype) -> GPT:
+def read_model(source: Source, *, device: str | torch.device, dtype: torch.dtype | None) -> GPT:
     """Reads one model; a ValueError says what is wrong with it. The arguments are those of `load_model`."""
     if source.gguf is None:
         return read_folder(source.path, device=device, dtype=dtype)
     config = config_of(source.gguf)
     with torch.device("meta"):
         model = GPT(config)
-    weights = GGUFWeights(source.gguf, model, dtype)
+    weights = GGUFWeights(source.gguf, model, dtype or torch.float32)
     if mismatch := describe_mismatch(model, weights.outlines()):
         raise ValueError(f"{source.path} does not fit its own config: {mismatch}")
     return fill(model, weights, device, dtype)
@@ -229,7 +231,7 @@ def read_folder(
     folder: Path,
     *,
     device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = torch.float32,
     description: Mapping[str, Any] | None = None,
 ) -> GPT:
     """Reads the model of a folder.
@@ -237,7 +239,8 @@ def read_folder(
     Args:
         folder: holds `config.json` and `model.safetensors`, or the files that an index names.
         device: where to put it.
-        dtype: of its weights in memory.
+        dtype: of its weights in memory. Those that are stored in it are not copied, but mapped from the file;
+            None: all of them.
         description: what `pair.json` says of it. Hashes that are there are compared: `sha256`, of the weights
             as they are stored, and `config_sha256`.
 
@@ -263,11 +266,14 @@ def read_folder(
     return fill(model, weights, device, dtype)
 
 
-def fill(model: GPT, weights: Mapping[str, Tensor], device: str | torch.device, dtype: torch.dtype) -> GPT:
+def fill(
+    model: GPT, weights: Mapping[str, Tensor], device: str | torch.device, dtype: torch.dtype | None
+) -> GPT:
     """Puts weights that fit, [out, in] each, into a model that takes no memory yet, and returns it."""
-    tied = {"lm_head.weight"} if model.config.tied else set()  # it is the embedding, which is read once
-    state = {name: weights[name].to(device, dtype) for name in weights.keys() - tied}
-    model.load_state_dict(state | {name: state["embed_tokens.weight"] for name in tied}, assign=True)
+    tied = ("lm_head.weight",) if model.config.tied else ()  # it is the embedding, which is read once
+    stored = ((name, weights[name]) for name in weights if name not in tied)
+    state = {name: weight.to(device, dtype or weight.dtype) for name, weight in stored}
+    model.load_state_dict(state, assign=True, strict=False)  # all that should be there is
     if tied:
         model.lm_head.weight = model.embed_tokens.weight
     return model.requires_grad_(False).eval()

@@ -17,7 +17,8 @@ def load_models(
     draft: str | Path | None = None,
     *,
     device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = torch.float32,
+    dequantised: torch.dtype = torch.float32,
 ) -> Pair:
     """Loads a target, and a draft if there is one, that are no pair.
 
@@ -28,7 +29,8 @@ def load_models(
             be missing. It is made to know as many ids as the target. None: the pair's draft is the target
             itself, for drafters that need no draft model.
         device: where to put the models.
-        dtype: float32, bfloat16 or float64.
+        dtype: float32, bfloat16 or float64; None: as they are stored.
+        dequantised: what weights of a GGUF file become where `dtype` is None.
 
     Returns:
         The pair. Its `info` names the two under `sources`, a model on a hub with its commit.
@@ -46,7 +48,8 @@ def load_models(
     tokenizers = [*chain(*found)]
     if difference := first_difference(tokenizers[0], tokenizers[-1]):
         raise ValueError(f"{location}: draft and target must share one vocabulary: {difference}")
-    models = [read_model(source, device=device, dtype=dtype) for source in sources]
+    types = [dtype if source.gguf is None else dtype or dequantised for source in sources]
+    models = [read_model(source, device=device, dtype=t) for source, t in zip(sources, types, strict=True)]
     if models[-1].vocab_size >= tokenizers[-1].vocab_size:
         models[-1] = with_vocabulary(models[-1], models[0].vocab_size)
     name = printable_line(" + ".join(Path(source.name).name for source in sources))

@@ -1,8 +1,10 @@
 """Backends: `torch`, the code to read, and `native`, the fast one. Both compute the same."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+
+import torch
 
 from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.loop import generate
@@ -151,7 +153,8 @@ class Models:
 def on_backend(pair: Pair, name: str) -> Models:
     """Returns a pair's models as a backend computes them; the first time, the native library is built.
 
-    The backend is `torch`, `native`, or `auto`: native where it can be had, else torch.
+    The backend is `torch`, `native`, or `auto`: native where it can be had, else torch. If the pair says in
+    which type weights are kept, native models are made in it, and for torch the pair's own become of it.
 
     Raises:
         ValueError: if the name is unknown, the native backend cannot be had here (see `NativeGPT`), or the
@@ -161,16 +164,20 @@ def on_backend(pair: Pair, name: str) -> Models:
         try:
             return on_backend(pair, NATIVE.name)
         except ValueError as error:
-            if pair.kept is not None:
+            if pair.kept is torch.int8:
                 raise
-            return Models(pair.target, pair.draft, TORCH, f"computing with the torch backend: {error}")
+            note = f"computing with the torch backend: {error}"
+            return replace(on_backend(pair, TORCH.name), note=note)
     if name not in BACKENDS:
         raise ValueError(f"there is no backend {name!r}; choose {', '.join(BACKENDS)} or {AUTO}")
     backend = BACKENDS[name]
     make = backend.model
-    if pair.kept is not None:
-        if backend is not NATIVE:
-            raise ValueError(f"only the native backend keeps weights in 8 bits: use --backend {NATIVE.name}")
+    if backend is NATIVE:
         make = partial(NativeGPT, kept=pair.kept)
+    elif pair.kept is torch.int8:
+        raise ValueError(f"only the native backend keeps weights in 8 bits: use --backend {NATIVE.name}")
+    elif pair.kept is not None:
+        for model in (pair.target, pair.draft):
+            model.to(pair.kept)
     target = make(pair.target)
     return Models(target, make(pair.draft) if pair.has_draft else target, backend)

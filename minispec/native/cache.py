@@ -1,6 +1,7 @@
 """The native backend's cache: keys and values as the library wants them."""
 
 from collections.abc import Sequence
+from math import prod
 from operator import index
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -8,24 +9,27 @@ from weakref import ref
 import numpy as np
 import torch
 
-from minispec.core.cache import KVCache
+from minispec.core.cache import STEP, KVCache
 from minispec.native.checks import check_memory
 from minispec.native.structs import INT
 
 if TYPE_CHECKING:
     from minispec.native.model import NativeLayers
 
+Numbers = np.ndarray[Any, Any]
+
+UNIT = 16  # so many numbers are whole vectors on every processor
+
 
 class NativeCache(KVCache):
-    """A cache whose keys and values lie as the library wants them.
+    """A cache whose keys and values lie as the library wants them; memory for them grows in steps.
 
     Attributes:
         owner: a weak reference to the model that it is for: an address may be another model's later.
-        layers: of how many of its layers.
     """
 
     def __init__(self, model: "NativeLayers", rows: int, layers: int) -> None:
-        """Takes the memory for `rows` rows of a model's whole context.
+        """Takes the memory for the first tokens of `rows` rows.
 
         Raises:
             TypeError: if `rows` is no integer.
@@ -34,16 +38,14 @@ class NativeCache(KVCache):
         """
         if index(rows) < 1:
             raise ValueError(f"a cache has at least 1 row, not {rows}")
-        numbers = rows * layers * model.numbers_per_layer
-        check_memory(model.dtype.itemsize * numbers, f"a cache of {rows:,} rows")
         c = model.config
+        self._sizes = c.head_dim, -(-c.head_dim // UNIT) * UNIT  # of a key, of a value
+        least = layers * rows * c.kv_heads * sum(self._sizes) * UNIT * model.dtype.itemsize
+        check_memory(least, f"a cache of {rows:,} rows")
         super().__init__(layers, rows, c.kv_heads, c.max_length, c.head_dim, model.dtype)
-        # By numpy: for so many zeros torch starts threads of its own, which then keep the cores from ours.
-        kind = np.float64 if model.dtype == torch.float64 else np.float32
-        self._memory = torch.from_numpy(np.zeros(numbers, kind))
-        self._by_row = self._memory.view(layers, rows, -1)
-        self.layers = layers
+        self._memory = torch.zeros(layers, rows, c.kv_heads, 0, dtype=model.dtype, device="cpu")
         self.owner = ref(model)
+        self.reserve(1)
 
     @property
     def bytes(self) -> int:
@@ -51,9 +53,9 @@ class NativeCache(KVCache):
         return self._memory.nbytes
 
     @property
-    def numbers(self) -> int:
-        """How many numbers it can hold."""
-        return self._memory.numel()
+    def slots(self) -> int:
+        """For how many tokens of each row there is memory."""
+        return self._memory.shape[3] // sum(self._sizes)
 
     @property
     def address(self) -> int:
@@ -63,7 +65,42 @@ class NativeCache(KVCache):
     @property
     def shape(self) -> tuple[int, int]:
         """For how many layers and rows there is memory."""
-        return self._by_row.shape[0], self._by_row.shape[1]
+        return self._memory.shape[0], self._memory.shape[1]
+
+    def make_space(self, new: int) -> None:
+        """Takes memory for n more tokens in every row, as far as the context goes (see `reserve`)."""
+        self.reserve(min(max(self._lengths) + new, self.capacity))
+
+    def reserve(self, end: int) -> None:
+        """Takes memory for `end` tokens a row; twice as much as before at least, so that copying is rare.
+
+        Raises:
+            ValueError: if it is more than this machine can hold.
+            MemoryError: if the system refuses the memory; the cache is as before.
+        """
+        before = self.slots
+        if end <= before:
+            return
+        slots = min(max(2 * before, -(-end // STEP) * STEP), self.capacity)
+        # An odd number of units: slots apart by a power of two would share few places in a processor's cache.
+        slots = (-(-slots // UNIT) | 1) * UNIT
+        layers, rows, heads, _ = self._memory.shape
+        shape = layers, rows, heads, slots * sum(self._sizes)
+        check_memory(prod(shape) * self._memory.itemsize, f"a cache of {rows:,} rows")
+        held = self._parts()
+        # By numpy: for so many zeros torch starts threads of its own, which then keep the cores from ours.
+        self._memory = torch.from_numpy(np.zeros(shape, held[0].dtype))
+        for part, old in zip(self._parts(), held, strict=True):
+            part[:, :, :, :before] = old
+
+    def _parts(self) -> tuple[Numbers, Numbers]:
+        """Returns keys and values, [layers, B, kv_heads, slots, size] each."""
+        numbers = self._memory.numpy()
+        slots = self.slots
+        key, value = self._sizes
+        keys, values = numbers[..., : slots * key], numbers[..., slots * key :]
+        first = numbers.shape[:3]
+        return keys.reshape(*first, key, slots).swapaxes(3, 4), values.reshape(*first, slots, value)
 
     def extend(self, new: int) -> None:
         """Counts n more tokens in every row; those past the context's end are not stored."""
@@ -97,12 +134,16 @@ class NativeCache(KVCache):
         Raises:
             ValueError: if the other cache is another model's, or there is no such row.
         """
-        if not isinstance(other, NativeCache) or other.owner is not self.owner or other.layers != self.layers:
+        layers, rows = self.shape
+        if not isinstance(other, NativeCache) or other.owner is not self.owner or other.shape[0] != layers:
             raise ValueError("a row can be taken over from a cache of the same native model only")
-        if not (0 <= index(row) < self._by_row.shape[1] and 0 <= index(source) < other._by_row.shape[1]):
+        if not (0 <= index(row) < rows and 0 <= index(source) < other.shape[1]):
             raise ValueError(f"there is no row {row}, or no row {source} to take over")
-        self._by_row[:, row] = other._by_row[:, source]
-        self._lengths[row] = other._lengths[source]
+        length = other._lengths[source]
+        self.reserve(length)
+        for mine, theirs in zip(self._parts(), other._parts(), strict=True):
+            mine[:, row, :, :length] = theirs[:, source, :, :length]
+        self._lengths[row] = length
 
     def begin(self, *_: Any, **__: Any) -> Any:
         """Refuses, with a ValueError: only its model writes into it."""

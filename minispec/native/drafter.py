@@ -173,6 +173,8 @@ class Chain:
             raise ValueError("only a draft model and heads draft trees")
         states = self._checked_states(states, rows, k)
         check_memory(rows * k * self.model.vocab_size * self.model.dtype.itemsize, "this draft")
+        if held is not None:
+            held.make_space(k + 1)
         numbers = checked("the tensor of numbers", numbers, (None,), torch.float64)
         if not warp.is_greedy and len(numbers) < rows * k:
             raise ValueError(f"{rows * k} numbers are needed, not {len(numbers)}")
@@ -220,8 +222,12 @@ class Chain:
         return read
 
     def on(self, cache: NativeCache | None) -> int:
-        """Returns the address of the record, with a cache in it and the present number of threads."""
+        """Returns the address of the record, with a cache in it and the present number of threads.
+
+        The cache must have memory for K + 1 tokens more (see `make_space`).
+        """
         self.record.cache = None if cache is None else cache.address
+        self.record.slots = 0 if cache is None else cache.slots
         self.record.threads = self._reads.threads_now
         return ctypes.addressof(self.record)
 

@@ -20,9 +20,10 @@ from minispec.core.model import GPT, GPTConfig, Tree
 from minispec.native.cache import NativeCache
 from minispec.native.checks import check, check_ids, check_memory, checked, memory_errors, space_for
 from minispec.native.library import load_native
-from minispec.native.pack import Packed, as_kept, pack_model
+from minispec.native.pack import Packed, kept_logits, pack_model
 from minispec.native.structs import COMPUTES_IN, INT, BlockRecord
 
+READ_AT_ONCE = 72  # tokens, a multiple of the rows of a tile: scores take memory for each and all before it
 MOST_THREADS = 62  # that `Team` in threads.h can count
 WEIGHTS_PER_THREAD = 250_000  # a forward is worth one more thread for so many weights
 TOLERANCE = 1e-3  # logits may differ from those of the torch backend by rounding
@@ -41,7 +42,6 @@ class NativeLayers:
         device: the CPU.
         threads: how many share a forward, if torch may use as many.
         embeds: whether they have an embedding before them.
-        numbers_per_layer: how many numbers a cache holds for each layer and row.
         seconds: that its forwards have taken, those within drafts and rounds left out.
     """
 
@@ -68,12 +68,8 @@ class NativeLayers:
         self.max_length = config.max_length
         self.threads = threads
         self.seconds = 0.0
-        self.numbers_per_layer: int = native.cache_numbers(native.type, packed.address)
-        c = config  # what a forward takes for a token, in bytes: its vectors, scores and logits, about
-        numbers = (
-            3 * c.width + 2 * c.heads * c.head_dim + 2 * c.ffn + c.heads * c.max_length + 3 * c.vocab_size
-        )
-        self._bytes_per_token = self.dtype.itemsize * numbers
+        c = config  # what a forward takes for a token, in bytes: its vectors
+        self._bytes_per_token = self.dtype.itemsize * (3 * c.width + 2 * c.heads * c.head_dim + 2 * c.ffn)
 
     def __reduce__(self) -> NoReturn:
         """Refuses to be copied: two would share memory of which neither knows when the other frees it."""
@@ -118,11 +114,15 @@ class NativeLayers:
         """
         ids = check_ids(tokens, 2)
         rows, new = ids.shape
+        width = max(READ_AT_ONCE // rows, 1)
+        if tree is None and new > width:
+            return self._read_in_parts(ids, cache, layers, states, normed, width)
         if not 0 <= index(layers[0]) <= index(layers[1]) <= self.packed_layers:
             raise ValueError(f"there are no layers from {layers[0]} to {layers[1]} of {self.packed_layers}")
         held = self.usable(cache, rows, layers)
         check_memory(rows * new * self._bytes_per_token, "this forward")
         held.check_space(new)
+        held.make_space(new)
         if states is None and not self.embeds:
             raise ValueError("layers that draft for a target have no embedding: give states")
         if states is not None:
@@ -131,7 +131,7 @@ class NativeLayers:
         starts = (INT * rows)(*held.row_lengths)
         block = BlockRecord(
             *(rows, new, ids.data_ptr(), None if states is None else states.data_ptr()),
-            *(ctypes.addressof(starts), held.address, *layers),
+            *(ctypes.addressof(starts), held.address, held.slots, *layers),
         )
         if tree is not None:
             tree = checked_tree(tree, rows, new)  # it is kept until it has been read
@@ -144,9 +144,35 @@ class NativeLayers:
         held.extend(new)
         return made
 
+    def _read_in_parts(
+        self,
+        ids: Tensor,
+        cache: KVCache,
+        layers: tuple[int, int],
+        states: Tensor | None,
+        normed: bool,
+        width: int,
+    ) -> Tensor:
+        """Reads ids [B, n], and states [B, n, D], as `read` does, so many tokens of each row at a time."""
+        held = self.usable(cache, len(ids), layers)
+        before = held.row_lengths
+        held.check_space(ids.shape[1])
+        made = space_for(*ids.shape, self.hidden_size, dtype=self.dtype)
+        if states is not None:
+            states = checked("states", states, tuple(made.shape), self.dtype)
+        try:
+            for first in range(0, ids.shape[1], width):
+                part = slice(first, first + width)
+                given = None if states is None else states[:, part]
+                made[:, part] = self.read(ids[:, part], held, layers, states=given, normed=normed)
+        except (ValueError, MemoryError):
+            held.hold(before)
+            raise
+        return made
+
     def gather(self, cache: NativeCache, row: int, first: int, slots: Any) -> None:
         """Moves slots of a row of a cache, an array of integers, to `first` and the places after it."""
-        sizes = cache.address, *cache.shape, row, first
+        sizes = cache.address, cache.slots, *cache.shape, row, first
         self.native.gather(self.native.type, self.packed.address, *sizes, slots, len(slots))
 
     def usable(self, cache: KVCache | None, rows: int, layers: tuple[int, int]) -> NativeCache:
@@ -157,7 +183,7 @@ class NativeLayers:
             raise ValueError("the cache is another model's: take it from this model's new_cache")
         if cache.rows != rows:
             raise ValueError(f"the cache has {cache.rows} rows, the tokens {rows}")
-        if cache.numbers != rows * (layers[1] - layers[0]) * self.numbers_per_layer:
+        if cache.shape != (layers[1] - layers[0], rows):
             raise ValueError("the cache is for other layers of this model")
         return cache
 
@@ -182,15 +208,15 @@ class NativeGPT(NativeLayers):
         """Packs a model's weights; the first time, the library is built, which takes some seconds.
 
         Args:
-            model: a GPT on a CPU, in float32, float64 or bfloat16. Weights in bfloat16 stay as they are, and
-                all sums are in float32.
+            model: a GPT on a CPU. Its layers are packed one after the other: no more is there twice.
             threads: how many share a forward, 62 at most; by default what `threads_for` says.
-            kept: int8 rounds matrices to 8 bits (see `pack.py`); all sums are in float32. By default they are
-                kept as they are.
+            kept: the type that weights are kept in, by default as they are: float32, float64, or bfloat16,
+                whose sums are in float32; int8 rounds matrices to 8 bits (see `pack.py`), and all else is in
+                float32.
 
         Raises:
             TypeError: if the model is no GPT, or `threads` no integer.
-            ValueError: if the model is on another device or of another type, `threads` is below 1, there is
+            ValueError: if the model is on another device, the type is another, `threads` is below 1, there is
                 no C++ compiler, the build fails, or the library does not compute what the model does.
             MemoryError: if the system refuses the memory.
         """
@@ -198,17 +224,16 @@ class NativeGPT(NativeLayers):
             raise TypeError(f"the native backend computes a GPT, not a {type(model).__name__}")
         if threads is not None and index(threads) < 1:
             raise ValueError(f"a forward needs at least 1 thread, not {threads}")
-        if model.device.type != "cpu" or model.dtype not in COMPUTES_IN:
+        kept = kept or model.dtype
+        if model.device.type != "cpu" or kept not in COMPUTES_IN:
             raise ValueError(
-                "the native backend is for float32, float64 or bfloat16 on a CPU; elsewhere use "
-                "--backend torch"
+                f"the native backend keeps weights in float32, float64, bfloat16 or int8, on a CPU: for "
+                f"{kept} on {model.device} use --backend torch"
             )
-        if kept not in (None, torch.int8):
-            raise ValueError(f"matrices are kept as they are, or in torch.int8, not in {kept}")
         threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
         with memory_errors(), torch.device("cpu"):  # whatever the default device is
-            native = load_native(kept or model.dtype)
-            packed = pack_model(native, model, threads)
+            native = load_native(kept)
+            packed, self._head = pack_model(native, model, threads)
         super().__init__(native, packed, model.config, model.config.layers, model.dtype, threads)
         self.vocab_size = model.vocab_size
         self.embeds = True
@@ -244,9 +269,9 @@ class NativeGPT(NativeLayers):
         states = checked("hidden", hidden, (None, None, self.hidden_size), self.dtype)
         rows, new, _ = states.shape
         logits = space_for(rows, new, self.vocab_size, dtype=self.dtype)
-        inputs = self.threads_now, states.data_ptr(), rows * new, logits.data_ptr()
+        inputs = self._head.address, self.threads_now, states.data_ptr(), rows * new, logits.data_ptr()
         started = perf_counter()
-        status = self.native.head(self.native.type, self.packed.address, *inputs)
+        status = self.native.multiply(self.native.type, *inputs)
         self.seconds += perf_counter() - started
         check(status, self.vocab_size)
         return logits
@@ -263,9 +288,9 @@ class NativeGPT(NativeLayers):
         blocks = (text[:, :1], text[:, 1:])
         # The second is empty where the context holds one token.
         logits = torch.cat([self(block, cache) for block in blocks if block.numel()], dim=1)
-        model = as_kept(model, self.native.dtype)
+        expected = kept_logits(model, text, self.native.dtype)
         # A damaged model gives NaN; that is for the warp to report.
-        logits, expected = (x.where(x.isfinite(), torch.nan) for x in (logits, model(text)))
+        logits, expected = (x.where(x.isfinite(), torch.nan) for x in (logits, expected))
         if not torch.allclose(logits, expected, rtol=0, atol=TOLERANCE, equal_nan=True):
             difference = float((logits - expected).abs().max())
             raise ValueError(

@@ -1,6 +1,6 @@
 """Packing: a model's weights in the order and form in which `native.cpp` multiplies them.
 
-* Queries, keys and values come out of one product. Matrices lie transposed.
+* Queries, keys and values come out of one product.
 * The two axes of each rotary pair lie side by side, in queries and keys alike, so that their products do not
   change.
 * Biases of queries, keys and values come after one another, as what they are added to.
@@ -10,6 +10,9 @@ No number of a matrix changes. So weights of 16 bits stay exactly what they are,
 Only where matrices are kept in 8 bits are they rounded: 32 weights of one output share a scale. Embeddings
 are not: they are looked up, and fewer bits would save no time.
 
+A checkpoint's weights are mapped from its file, and what the library packs is its own. So layers are packed
+one after the other: only of one of them is there a further copy, of what it does not read as it is stored.
+
 `core/model.py` is the one to read; tests hold the two to each other.
 """
 
@@ -18,18 +21,22 @@ import ctypes
 import weakref
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_tables
+from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, View, rotary_tables
 from minispec.native.checks import check
 from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
 
 GROUP = 32  # weights of one output, neighbours in depth, that share a scale
+AT_ONCE = 1024  # outputs of which there is a wider copy at a time: a head has many
 NEAR = 256  # in forward.h, too
 LARGEST = 127  # whole number of 8 bits that stands for a weight
+
+
+Part = TypeVar("Part", bound=nn.Module)
 
 
 class Packed:
@@ -64,8 +71,8 @@ class PackedMatrix(Packed):
 
 
 @torch.no_grad()
-def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> Packed:
-    """Packs a model, its matrices cut for so many threads.
+def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> tuple[Packed, PackedMatrix]:
+    """Packs a model, its matrices cut for so many threads, and its head, which must live as long.
 
     They are kept in the type that the library's functions are for, one of `COMPUTES_IN`. ValueError if a
     weight is missing, or not of the size that the config says.
@@ -74,14 +81,9 @@ def pack_model(native: SimpleNamespace, model: GPT, threads: int) -> Packed:
         expected = GPT(model.config)
     if sizes_of(model) != sizes_of(expected):
         raise ValueError("the model's weights do not have the sizes that its config says")
-    return pack_layers(
-        native,
-        model.config,
-        threads,
-        model.layers,
-        model.norm,
-        (model.embed_tokens.weight, model.lm_head.weight),
-    )
+    head = pack_matrix(native, model.lm_head, threads)
+    ends = model.embed_tokens.weight, head
+    return pack_layers(native, model.config, threads, model.layers, model.norm, ends), head
 
 
 @torch.no_grad()
@@ -91,23 +93,33 @@ def pack_layers(
     threads: int,
     blocks: nn.ModuleList | Sequence[nn.Module],
     norm: RMSNorm,
-    ends: tuple[Tensor, Tensor] | None = None,
+    ends: tuple[Tensor, Packed] | None = None,
 ) -> Packed:
-    """Packs layers and the norm after them; ends: embedding and head [V, D], if they have their own.
+    """Packs layers and the norm after them; ends: embedding [V, D] and head, if they have their own.
 
     ValueError if they are not of the sizes that the config says.
     """
     check_parts(config, [*blocks, norm])
-    dtype = COMPUTES_IN[native.dtype]
-    layers = [weight for block in blocks for weight in packed_block(cast(Block, block), config, native.dtype)]
-    embedding = None if ends is None else ends[0].to(dtype)
-    head = None if ends is None else packed_matrix(ends[1], native.dtype)
-    weights = [embedding, *layers, head, packed_gain(norm.weight, dtype), packed_rotations(config)]
-    kept = [None if weight is None else weight.detach().contiguous() for weight in weights]
-    addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
+    embedding, head = ends or (None, None)
+    if embedding is not None:
+        embedding = embedding.to(vectors_in(native.dtype)).contiguous()
     c = config
-    sizes = (c.vocab_size, len(blocks), c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    return Packed(native, "model", (INT * len(sizes))(*sizes), norm.eps, threads, addresses)
+
+    def arguments(layers: int, weights: Sequence[Tensor | Packed | None]) -> tuple[Any, ...]:
+        addresses = [
+            w.address if isinstance(w, Packed) else None if w is None else w.data_ptr() for w in weights
+        ]
+        sizes = (c.vocab_size, layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
+        return (INT * len(sizes))(*sizes), norm.eps, threads, (ADDRESS * len(addresses))(*addresses)
+
+    first = [embedding, head, packed_gain(norm.weight, native.dtype), packed_rotations(config)]
+    made = Packed(native, "model", *arguments(0, first))
+    del embedding, first
+    for block in blocks:
+        layer = [None, *packed_block(cast(Block, block), config, native.dtype), None, None, None]
+        to = ctypes.byref(ADDRESS(made.address))
+        check(native.model_new(native.type, *arguments(1, layer), to), 0)
+    return made
 
 
 def check_type(module: nn.Module, dtype: torch.dtype) -> None:
@@ -145,34 +157,40 @@ def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Ten
     attention = block.self_attn
     mlp = block.mlp
     size = config.head_dim
-    dtype = COMPUTES_IN[kept]
     q, k, v = attention.q_proj, attention.k_proj, attention.v_proj
     qkv = torch.cat([side_by_side(q.weight, size), side_by_side(k.weight, size), v.weight])
     matrices = [qkv, attention.o_proj.weight, mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
     gains = [norm.weight for norm in (block.input_layernorm, block.post_attention_layernorm)]
     bias = query_gain = key_gain = None
     if config.qkv_bias:
-        bias = torch.cat([side_by_side(q.bias, size), side_by_side(k.bias, size), v.bias]).to(dtype)
+        bias = as_vector(torch.cat([side_by_side(q.bias, size), side_by_side(k.bias, size), v.bias]), kept)
     if config.qk_norm:
-        query_gain = packed_gain(side_by_side(attention.q_norm.weight, size), dtype)
-        key_gain = packed_gain(side_by_side(attention.k_norm.weight, size), dtype)
+        query_gain = packed_gain(side_by_side(attention.q_norm.weight, size), kept)
+        key_gain = packed_gain(side_by_side(attention.k_norm.weight, size), kept)
     return [
         *(packed_matrix(weight, kept) for weight in matrices),
-        *(packed_gain(gain, dtype) for gain in gains),
+        *(packed_gain(gain, kept) for gain in gains),
         *(bias, query_gain, key_gain),
     ]
 
 
 def packed_matrix(weight: Tensor, kept: torch.dtype) -> Tensor:
-    """Returns a matrix [out, in] as the library reads it: [in, out], of a type in `COMPUTES_IN`.
+    """Returns a matrix [out, in] as the library reads it, of a type in `COMPUTES_IN`; no copy of one that is.
 
-    In 8 bits it is their bytes in a row: scales [groups, out], then numbers [in, out].
+    In 8 bits it is their bytes in a row: scales [out, groups], then numbers [out, in].
     """
     if kept is not torch.int8:
-        return weight.t().to(kept).contiguous()
-    numbers, scales = quantized(weight)
-    rows = numbers.flatten(1)[:, : weight.shape[1]].t()
-    return torch.cat([scales.t().flatten().view(torch.int8), rows.flatten()])
+        return weight.to(kept).contiguous()
+    size, depth = weight.shape
+    groups = -(-depth // GROUP)
+    packed = torch.empty(size * (2 * groups + depth), dtype=torch.int8)
+    scales, rows = packed.split([2 * size * groups, size * depth])
+    for first in range(0, size, AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        numbers, of_part = quantized(weight[part])
+        scales.view(torch.bfloat16).view(size, groups)[part] = of_part
+        rows.view(size, depth)[part] = numbers.flatten(1)[:, :depth]
+    return packed
 
 
 def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -197,16 +215,42 @@ def restored(weight: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def as_kept(model: GPT, kept: torch.dtype) -> GPT:
-    """Returns the GPT that the library computes where it keeps a model's matrices in a type."""
-    if kept is model.dtype is COMPUTES_IN[kept]:
-        return model
-    copied = copy.deepcopy(model).to(COMPUTES_IN[kept])
+def as_kept(model: Part, kept: torch.dtype) -> Part:
+    """Returns a GPT, or a part of one, as the library computes it where it keeps matrices in a type."""
+    copied = copy.deepcopy(model).to(vectors_in(kept)).to(COMPUTES_IN[kept])
     if kept is torch.int8:
         for module in copied.modules():
             if isinstance(module, nn.Linear):  # a tied embedding stays as it is
                 module.weight = nn.Parameter(restored(module.weight), requires_grad=False)
     return copied
+
+
+@torch.no_grad()
+def kept_logits(model: GPT, tokens: Tensor, kept: torch.dtype) -> Tensor:
+    """Returns what `as_kept` of a GPT makes of a text [B, n], logits [B, n, V]; it copies part by part."""
+    dtype = COMPUTES_IN[kept]
+    cos, sin = rotary_tables(model.config, tokens.shape[1], dtype)
+    x = as_vector(model.embed_tokens(tokens), kept)
+    for block in model.layers:
+        x = as_kept(block, kept)(x, View(cos, sin, None, None), 0)
+    x = as_kept(model.norm, kept)(x)
+    logits = x.new_empty(*tokens.shape, model.vocab_size)
+    for first in range(0, model.vocab_size, AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        weight = model.lm_head.weight[part]
+        matrix = restored(weight) if kept is torch.int8 else weight.to(kept).to(dtype)
+        logits[..., part] = nn.functional.linear(x, matrix)
+    return logits
+
+
+def vectors_in(kept: torch.dtype) -> torch.dtype:
+    """Returns the type in which all is kept that is no matrix: 8 bits are for matrices only."""
+    return COMPUTES_IN[kept] if kept is torch.int8 else kept
+
+
+def as_vector(weight: Tensor, kept: torch.dtype) -> Tensor:
+    """Returns what is no matrix, [...], as it is kept, and of the type that is computed in."""
+    return weight.to(vectors_in(kept)).to(COMPUTES_IN[kept])
 
 
 def packed_rotations(config: GPTConfig) -> Tensor:
@@ -219,9 +263,9 @@ def packed_rotations(config: GPTConfig) -> Tensor:
     return torch.stack([table[:, : config.head_dim // 2] for table in tables], dim=-1)
 
 
-def packed_gain(gain: Tensor, dtype: torch.dtype) -> Tensor:
+def packed_gain(gain: Tensor, kept: torch.dtype) -> Tensor:
     """Multiplies √D into a norm's gain: [D] -> the same, of the type that is computed in."""
-    return gain.to(dtype) * gain.shape[0] ** 0.5
+    return as_vector(gain, kept) * gain.shape[0] ** 0.5
 
 
 def side_by_side(weight: Tensor, head_dim: int) -> Tensor:

@@ -112,7 +112,7 @@ class Play:
     def step(self, rows: Sequence[Row], cache: NativeCache) -> list[int]:
         """Returns the token that the target alone emits next in each row; it reads the pending one."""
         self._tell_rows(rows)
-        self._block.cache = cache.address
+        self._tell_cache(cache, 0)
         self._call(0, 0)
         return self._ints[8 * self._rows :]
 
@@ -130,8 +130,7 @@ class Play:
         place, self._decision.q, self._round.hidden = memory.take()
         drawn = (INT * (self._rows * k))()
         self._decision.tokens = ctypes.addressof(drawn)
-        later = cache.later if isinstance(cache, ExitCache) else cache
-        self._block.cache = cast(NativeCache, later).address
+        self._tell_cache(cache.later if isinstance(cache, ExitCache) else cache, k)
         shape = self._tell_drafter(k, drawing)
         self._call(k, k)
         self._round.draft = None
@@ -208,10 +207,19 @@ class Play:
             *[row.prompt_id for row in rows],
         ]
 
+    def _tell_cache(self, cache: KVCache, k: int) -> None:
+        """Tells into which cache the target reads the pending token and K more; takes memory for them."""
+        held = cast(NativeCache, cache)
+        held.make_space(k + 1)
+        self._block.cache = held.address
+        self._block.slots = held.slots
+
     def _tell_drafter(self, k: int, drawing: Drawing) -> Shape | None:
         """Tells who drafts K tokens; returns the shape of a tree."""
         draft = self._draft
         draft.k = k
+        if drawing.cache is not None:
+            drawing.cache.make_space(k + 1)
         draft.drafter = drawing.chain.on(drawing.cache)
         draft.tokens = self._decision.tokens
         draft.q = self._decision.q
@@ -256,12 +264,12 @@ class Play:
         """Tells what the target reads into; returns the states that it begins with, after an early exit."""
         block = self._block
         if not isinstance(self.target, NativeExitGPT) or not isinstance(cache, ExitCache):
-            block.cache = cast(NativeCache, cache).address
+            self._tell_cache(cache, len(tokens[0]))
             return None
         pending = self._ints[: self._rows]
         read = torch.tensor([[token, *row] for token, row in zip(pending, tokens, strict=True)])
         streams = self.target.streams_of(read, cache)
-        block.cache = cast(NativeCache, cache.later).address
+        self._tell_cache(cache.later, len(tokens[0]))
         block.states = streams.data_ptr()
         block.begin = self.target.exit.layers
         return streams

@@ -115,8 +115,8 @@ def test_processors_with_shorter_vectors_compute_the_same(less, tmp_path, monkey
 
 
 def test_other_types_are_refused():
-    """Matrices are kept as they are, or in 8 bits."""
-    with pytest.raises(ValueError, match=r"or in torch\.int8, not in torch\.int16"):
+    """Weights are kept in types that the library knows."""
+    with pytest.raises(ValueError, match=r"bfloat16 or int8, on a CPU: for torch\.int16 on cpu"):
         NativeGPT(gpt(), kept=torch.int16)
 
 

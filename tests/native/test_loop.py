@@ -7,7 +7,9 @@ token.
 
 from functools import cache
 from itertools import product
+from math import prod
 
+import numpy as np
 import pytest
 import tiny
 import torch
@@ -28,6 +30,7 @@ from minispec.native.model import NativeGPT
 PLAIN = ("index", "prompt_ids", "live", "emitted", "finish", "lengths", "stops_at_first_rejection")
 EXACT = ("block", "target_hidden", "target_logits", "target_probs")
 PROMPTS = [[3], [1, 4, 1, 0, 7], [2, 0, 3, 1, 4, 4, 0, 2, 1], [5, 6]]
+BESIDE = 4096  # numbers before and after the memory of a cache
 LONG = [[1, 2] * 17, [3, 4, 5] * 12]  # the context ends in them
 BATCHES = {
     "one row": (PROMPTS[1:2], {}),
@@ -125,6 +128,30 @@ def test_rounds_are_those_of_the_core(name, batch):
                 check_same(one, other, 1e-6 if trees or by_noise(rule, batch) else 0)
             played += isinstance(ours[-1], loop.NativeRound)
     assert played == 12 if trees else played == 24
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", [*DRAFTERS, "automatic", "target alone"])
+def test_rounds_in_caches_that_grow_are_the_same(name, monkeypatch):
+    """Memory is there for 16 tokens at first, then for 48; nothing is written beside it."""
+    trees = name in DRAFTERS and DRAFTERS[name].proposes_trees
+    settings = [(name, "T 1", "rejection", batch, torch.float32) for batch in BATCHES]
+    wanted = [run(loop.observe, *setting) for setting in settings]
+    taken = []
+
+    def zeros(shape, dtype=float):
+        taken.append(np.ones(prod(shape) + 2 * BESIDE, dtype))
+        inner = taken[-1][BESIDE:-BESIDE]
+        inner.fill(0)
+        return inner.reshape(shape)
+
+    monkeypatch.setattr("minispec.native.cache.STEP", 1)
+    monkeypatch.setattr(np, "zeros", zeros)
+    for setting, rounds in zip(settings, wanted, strict=True):
+        for one, other in zip(run(loop.observe, *setting), rounds, strict=True):
+            check_same(one, other, 1e-6 if trees else 0)
+    assert len(taken) > 4
+    assert all((memory[:BESIDE] == 1).all() and (memory[-BESIDE:] == 1).all() for memory in taken)
 
 
 @needs_compiler

@@ -191,8 +191,8 @@ def misshapen(name):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda model: model.half(), "for float32, float64 or bfloat16 on a CPU"),
-        (lambda model: model.to("meta"), "for float32, float64 or bfloat16 on a CPU"),
+        (lambda model: model.half(), "in float32, float64, bfloat16 or int8, on a CPU"),
+        (lambda model: model.to("meta"), "in float32, float64, bfloat16 or int8, on a CPU"),
         (NativeGPT, "computes a GPT, not a NativeGPT"),
         (lambda model: None, "computes a GPT, not a NoneType"),
         (lambda model: misshapen("lm_head"), "the sizes that its config says"),

@@ -28,13 +28,11 @@ class Chain {
     const Int read_at_once = drafter.kind == MS_PARALLEL ? k : 1;  // tokens of each row
     T* const given = static_cast<T*>(draft.states);
     std::vector<Int> starts{draft.starts, draft.starts + rows};
-    Workspace<T> work{layers.s, rows * read_at_once, read_at_once, drafter.threads};
+    Workspace<T> work{layers.s, rows, read_at_once, drafter.slots, drafter.threads};
     Memory<T> rows_of_states = memory<T>(rows * 2 * D);
     T *states = rows_of_states.get(), *more = states + rows * D;  // [rows, D] each
 
     const Matrix<W> matrix(Int i) const { return *static_cast<const Weights<W>*>(drafter.matrices[i]); }
-
-    const T* embedding(Int token) const { return model.embedding.data() + token * width; }
 
     // Reads what lies in the workspace through layers, after what the cache holds.
     void read(Int end, End last, T* logits = nullptr) {
@@ -56,7 +54,7 @@ class Chain {
         multiply_states(work.x, matrix(0), states, true);
         const auto& own = *static_cast<const Model<T, W>*>(drafter.layers);  // a norm, with an epsilon of its own
         norm(own.s, states, own.gain, states, rows, D);
-        multiply_states(states, model.head, logits);
+        multiply_states(states, *model.head, logits);
     }
 
     // Joins embeddings of tokens [m] with features, that of token i at feature(i), for a feature drafter's layers.
@@ -65,7 +63,7 @@ class Chain {
         const Int wide = padded<T>(2 * width);
         Memory<T> both = memory<T>(m * wide);
         for (Int i = 0; i < m; ++i) {
-            std::copy_n(embedding(tokens[i]), width, both.get() + i * wide);
+            model.embed(tokens[i], both.get() + i * wide);
             std::copy_n(feature(i), width, both.get() + i * wide + width);
         }
         product<T, W>(both.get(), wide, m, matrix(0), reading.x, D, drafter.threads);
@@ -80,12 +78,12 @@ class Chain {
     // One forward for all positions, each state corrected by the token before (`ParallelLayers`).
     void next_by_masks(const Int* tokens, Int step, T* logits) {
         if (step == 0) {
-            for (Int i = 0; i < rows * k; ++i)
-                std::copy_n(i % k ? static_cast<const T*>(drafter.mask) : embedding(tokens[i / k]), width, work.x + i * D);
+            for (Int i = 0; i < rows * k; ++i) std::copy_n(static_cast<const T*>(drafter.mask), width, work.x + i * D);
+            for (Int row = 0; row < rows; ++row) model.embed(tokens[row], work.x + row * k * D);
             read(layers.s.layers, NORMED);
         }
         for (Int row = 0; row < rows; ++row) {
-            std::copy_n(embedding(tokens[row]), width, more + row * D);
+            model.embed(tokens[row], more + row * D);
             std::copy_n(work.normed + (row * k + step) * D, D, states + row * D);
         }
         const Matrix<W> before = matrix(0);
@@ -93,7 +91,7 @@ class Chain {
         Memory<T> change = memory<T>(rows * rank);
         product<T, W>(more, D, rows, before, change.get(), rank, drafter.threads);
         product<T, W>(change.get(), rank, rows, matrix(1), states, D, drafter.threads, true);
-        multiply_states(states, model.head, logits);
+        multiply_states(states, *model.head, logits);
     }
 
     // A head for each position, on the state that the target has left (`MedusaHead`).
@@ -125,7 +123,7 @@ class Chain {
             case MS_MODEL:
             case MS_EXIT: break;
         }
-        take(model, work, tokens, static_cast<const T*>(nullptr), rows);
+        take(model, work, tokens, rows);
         if (drafter.kind == MS_EXIT) return next_by_exit(step, logits);
         read(layers.s.layers, LOGITS, logits);
     }
@@ -141,12 +139,12 @@ class Chain {
                 tokens.push_back(block[places.back()]);
             }
         }
-        Workspace<T> again(layers.s, rows * n, n, drafter.threads);
+        Workspace<T> again(layers.s, rows, n, drafter.slots, drafter.threads);
         const auto before = [&](Int i) { return i % n ? hidden + (places[i] - 1) * width : given + i / n * width; };
         if (drafter.kind == MS_FEATURE)
             join(again, tokens.data(), rows * n, before);
         else
-            take(model, again, tokens.data(), static_cast<const T*>(nullptr), rows * n);
+            take(model, again, tokens.data(), rows * n);
         forward(layers, again, Block{rows, n, held.data()}, static_cast<T*>(drafter.cache), 0, layers.s.layers, STREAM);
     }
 };
@@ -234,8 +232,8 @@ class Tree {
                 for (Int other : read) mask.push_back(shape.sees[i * nodes + other]);
             }
         }
-        Workspace<T> work(model.s, rows * n, n, draft.drafter->threads);
-        take(model, work, tokens.data(), static_cast<const T*>(nullptr), rows * n);
+        Workspace<T> work(model.s, rows, n, draft.drafter->slots, draft.drafter->threads);
+        take(model, work, tokens.data(), rows * n);
         const Block block{rows, n, starts.data(), positions.data(), mask.data(), before + n};
         forward(model, work, block, static_cast<T*>(draft.drafter->cache), 0, model.s.layers, LOGITS, logits);
     }
@@ -314,8 +312,8 @@ std::vector<Int> keep_path(const Model<T, W>& model, const ms_draft& draft, cons
             if (!parent || path[row * draft.k + parent - 1]) slots.push_back(draft.starts[row] + read);
         }
         held.push_back(draft.starts[row] + slots.size());
-        gather(model.s, static_cast<T*>(draft.drafter->cache), model.s.layers, draft.rows, row, draft.starts[row],
-               slots.data(), slots.size());
+        gather(model.s, static_cast<T*>(draft.drafter->cache), draft.drafter->slots, model.s.layers, draft.rows, row,
+               draft.starts[row], slots.data(), slots.size());
     }
     return held;
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr Int NEAR = 256;  // angles add up: a position's is that of its rest, and that of a multiple of so many
 
 struct Sizes {
-    Int vocab, layers, width, heads, kv_heads, head_dim, ffn, capacity, groups, slots, padded_head;
+    Int vocab, layers, width, heads, kv_heads, head_dim, ffn, capacity, groups, padded_head;
     double norm_eps;  // what a norm adds to the mean square
 };
 
@@ -25,14 +25,21 @@ struct Layer {
     Weights<W> qkv, out, gate, up, down;
 };
 
-// A model that computes with numbers T and keeps its weights as numbers W.
+// A model that computes with numbers T and keeps its weights as numbers W; bytes are for matrices only.
 template <class T, class W>
 struct Model {
     Sizes s;
-    std::vector<T> embedding, gain;  // [V, D], [D]; layers that draft for a target have neither embedding nor head
+    std::vector<std::conditional_t<std::is_same_v<W, Byte>, T, W>> embedding;  // [V, D]; layers that draft for a target
+                                                                               // have neither embedding nor head
+    std::vector<T> gain;            // [D]
     std::vector<double> rotations;  // [NEAR, head_dim], of the first positions; then of every NEAR-th of the context
     std::vector<Layer<T, W>> layers;
-    Weights<W> head;
+    const Weights<W>* head;  // [D, V]
+
+    // Copies the embedding of a token.
+    void embed(Int token, T* to) const {
+        for (Int d = 0; d < s.width; ++d) to[d] = widened(embedding[token * s.width + d]);
+    }
 };
 
 // The model at an address, of the kinds that `with_type` has found.
@@ -58,16 +65,17 @@ struct Block {
 template <class T>
 struct Workspace {
     const Sizes& s;
-    Int m, n, threads, each = threads * n * s.groups;
+    Int m, n, slots, threads, each = threads * n * s.groups;
     Int D = padded<T>(s.width), Q = padded<T>((s.heads + 2 * s.kv_heads) * s.head_dim);
     Int S = padded<T>(s.heads * s.head_dim), F = padded<T>(s.ffn);
     Int parts[9] = {m * D,           m * Q,          m * S,          m * 2 * F, threads * m * D,
-                    each * s.head_dim, each * s.slots, each * s.padded_head, m * s.head_dim};
+                    each * s.head_dim, each * slots, each * s.padded_head, m * s.head_dim};
     Memory<T> all = memory<T>(before(9));  // a single request: to ask for memory takes time
     T *x = part(0), *qkv = part(1), *attended = part(2), *gates = part(3), *normed = part(4), *query = part(5);
     T *scores = part(6), *mixed = part(7), *rotations = part(8);
 
-    Workspace(const Sizes& s, Int m, Int n, Int threads) : s(s), m(m), n(n), threads(threads) {}
+    Workspace(const Sizes& s, Int rows, Int n, Int slots, Int threads)
+        : s(s), m(rows * n), n(n), slots(slots), threads(threads) {}
 
     Int before(Int end) const {
         Int sum = 0;
@@ -113,9 +121,9 @@ T* prepared(const Sizes& s, const Layer<T, W>& layer, T* token, Int first, const
     return head;
 }
 
-// How many numbers a cache holds for one layer, row and key head: keys [head_dim, slots], then values [slots, padded_head].
-// Keys lie across, so that the scores of neighbouring slots are computed together.
-inline Int cache_numbers(const Sizes& s) { return s.slots * (s.head_dim + s.padded_head); }
+// How many numbers a cache holds for one slot of a layer, row and key head, which has keys [head_dim, slots] and then
+// values [slots, padded_head]. Keys lie across, so that the scores of neighbouring slots are computed together.
+inline Int cache_numbers(const Sizes& s) { return s.head_dim + s.padded_head; }
 
 // Hides from token i of a row what it does not see of the last slots; see `ms_block`.
 template <class T>
@@ -132,13 +140,14 @@ template <class T, class W>
 void attend(const Layer<T, W>& layer, Workspace<T>& work, Int thread, const Block& block, Int row, T* keys, Int head) {
     const Sizes& s = work.s;
     const Int start = block.starts[row], first = row * block.n, n = std::min(block.n, s.capacity - start);
-    const Int each = work.n * s.groups, end = start + n, rows = n * s.groups, key = (s.heads + head) * s.head_dim;
-    T *query = work.query + thread * each * s.head_dim, *scores = work.scores + thread * each * s.slots;
-    T *mixed = work.mixed + thread * each * s.padded_head, *values = keys + s.head_dim * s.slots;
+    const Int slots = work.slots, each = work.n * s.groups, end = start + n, rows = n * s.groups;
+    const Int key = (s.heads + head) * s.head_dim;
+    T *query = work.query + thread * each * s.head_dim, *scores = work.scores + thread * each * slots;
+    T *mixed = work.mixed + thread * each * s.padded_head, *values = keys + s.head_dim * slots;
     for (Int i = 0; i < n; ++i) {
         T* token = work.qkv + (first + i) * work.Q;
         const T* by = work.rotations + (first + i) * s.head_dim;
-        rotate(prepared(s, layer, token, key, layer.key_gain), s.head_dim, by, keys + start + i, s.slots);
+        rotate(prepared(s, layer, token, key, layer.key_gain), s.head_dim, by, keys + start + i, slots);
         std::copy_n(prepared(s, layer, token, key + s.kv_heads * s.head_dim, {}), s.head_dim,
                     values + (start + i) * s.padded_head);
         for (Int g = 0; g < s.groups; ++g)  // heads that share keys are further rows of queries
@@ -146,15 +155,15 @@ void attend(const Layer<T, W>& layer, Workspace<T>& work, Int thread, const Bloc
                    query + (i * s.groups + g) * s.head_dim, 1);
     }
     const T sharpness = 1 / std::sqrt(static_cast<T>(s.head_dim));
-    multiply(query, s.head_dim, rows, Matrix<T>{keys, s.head_dim, end, s.slots, 1}, scores, s.slots);
+    multiply(query, s.head_dim, rows, Matrix<T>{keys, s.head_dim, end, slots, 1}, scores, slots);
     for (Int r = 0; r < rows; ++r) {
-        T* row_scores = scores + r * s.slots;
+        T* row_scores = scores + r * slots;
         const Int visible = block.mask ? end : start + r / s.groups + 1;
         if (block.mask) hide(block, row, r / s.groups, end, row_scores);
         softmax<T>(row_scores, visible, sharpness);
         std::fill(row_scores + visible, row_scores + padded<T>(end), T(0));
     }
-    multiply(scores, s.slots, rows, Matrix<T>{values, end, s.head_dim, s.padded_head, 1}, mixed, s.padded_head);
+    multiply(scores, slots, rows, Matrix<T>{values, end, s.head_dim, s.padded_head, 1}, mixed, s.padded_head);
     for (Int r = 0; r < rows; ++r)
         std::copy_n(mixed + r * s.padded_head, s.head_dim,
                     work.attended + (first + r / s.groups) * work.S + (head * s.groups + r % s.groups) * s.head_dim);
@@ -191,7 +200,7 @@ void read(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* c
         share.wait();
         for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i)
             attend(layer, work, share.index, block, i / s.kv_heads,
-                   cache + ((l - begin) * heads + i) * cache_numbers(s), i % s.kv_heads);
+                   cache + ((l - begin) * heads + i) * work.slots * cache_numbers(s), i % s.kv_heads);
         share.wait();
         multiply<T, W>(work.attended, work.S, m, layer.out, x, D, true, share);
         share.wait();
@@ -207,10 +216,14 @@ void read(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* c
 
 // Takes embeddings of tokens [m], or states [m, D], into the workspace.
 template <class T, class W>
-void take(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, const T* states, Int m) {
+void take(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, Int m, const T* states = nullptr) {
     const Int D = model.s.width;
-    for (Int i = 0; i < m; ++i)
-        std::copy_n(states ? states + i * D : model.embedding.data() + tokens[i] * D, D, work.x + i * work.D);
+    for (Int i = 0; i < m; ++i) {
+        if (states)
+            std::copy_n(states + i * D, D, work.x + i * work.D);
+        else
+            model.embed(tokens[i], work.x + i * work.D);
+    }
 }
 
 // What becomes of the stream after the last layer: nothing, the last norm, or the head after it.
@@ -222,7 +235,6 @@ template <class T, class W>
 void forward(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* cache, Int begin, Int end, End last,
              T* to = nullptr, const Model<T, W>* headed = nullptr) {
     const Int m = block.rows * block.n, D = work.D, head_dim = model.s.head_dim;
-    const Matrix<W> head = (headed ? headed : &model)->head;
     for (Int i = 0; i < m; ++i) {
         const Int position = std::min(block.position(i), model.s.capacity - 1);
         rotate(&model.rotations[position % NEAR * head_dim], head_dim,
@@ -233,7 +245,9 @@ void forward(const Model<T, W>& model, Workspace<T>& work, const Block& block, T
         read(model, work, block, cache, begin, end, share);
         if (last == STREAM) return;
         norm(model.s, work.x, model.gain, normed, m, D);
-        if (last == LOGITS) multiply<T, W>(normed, D, m, head, to, padded<T>(head.columns), false, share);
+        if (last == NORMED) return;
+        const Matrix<W> head = *(headed ? headed : &model)->head;
+        multiply<T, W>(normed, D, m, head, to, padded<T>(head.columns), false, share);
     });
 }
 
@@ -243,16 +257,16 @@ void product(const T* a, Int a_row, Int m, const Matrix<W>& b, T* c, Int c_row, 
     Team::get().run(threads, [&](Share share) { multiply<T, W>(a, a_row, m, b, c, c_row, add, share); });
 }
 
-// Moves what a cache [layers, rows, numbers] holds of a row: slot slots[i] to first + i.
+// Moves what a cache of some layers and rows holds of a row: slot kept[i] to first + i.
 template <class T>
-void gather(const Sizes& s, T* cache, Int layers, Int rows, Int row, Int first, const Int* slots, Int count) {
+void gather(const Sizes& s, T* cache, Int slots, Int layers, Int rows, Int row, Int first, const Int* kept, Int count) {
     for (Int i = 0; i < layers * s.kv_heads; ++i) {
-        T* keys = cache + ((i / s.kv_heads * rows + row) * s.kv_heads + i % s.kv_heads) * cache_numbers(s);
-        T* values = keys + s.head_dim * s.slots;
+        T* keys = cache + ((i / s.kv_heads * rows + row) * s.kv_heads + i % s.kv_heads) * slots * cache_numbers(s);
+        T* values = keys + s.head_dim * slots;
         for (Int j = 0; j < count; ++j) {
-            if (slots[j] == first + j) continue;
-            for (Int d = 0; d < s.head_dim; ++d) keys[d * s.slots + first + j] = keys[d * s.slots + slots[j]];
-            std::copy_n(values + slots[j] * s.padded_head, s.head_dim, values + (first + j) * s.padded_head);
+            if (kept[j] == first + j) continue;
+            for (Int d = 0; d < s.head_dim; ++d) keys[d * slots + first + j] = keys[d * slots + kept[j]];
+            std::copy_n(values + kept[j] * s.padded_head, s.head_dim, values + (first + j) * s.padded_head);
         }
     }
 }

@@ -21,24 +21,25 @@ typedef enum {
     MS_BAD_DISTRIBUTION,  // a number is negative or not finite, or the sum is not 1
 } ms_status;
 
-// Of the matrices of a model. MS_INT8: whole numbers, of which 32 rows share a scale in each column. The scales, upper
-// halves of floats [depth / 32 up, columns], come before the numbers [depth, columns].
+// Of the matrices of a model, which come as they are stored: [columns, depth], that is [out, in]. MS_INT8: whole numbers,
+// of which 32 neighbours share a scale. The scales, upper halves of floats [columns, depth / 32 up], come before them.
 typedef enum { MS_F32, MS_F64, MS_BF16, MS_INT8 } ms_type;
 
 // ---- Models
 
 // Packs a model. sizes: V, layers, D, heads, key heads, the size of a head, of the feed-forward network, the context.
 // weights: in the order of `pack.py`; embedding and head may be NULL: layers that draft for a target use its own; and so
-// may what a layer does not have. norm_eps is added to mean squares. The matrices are cut into parts, so that as many
-// threads can share a product.
+// may what a layer does not have. The head is a packed matrix, which must live as long. norm_eps is added to mean squares.
+// The matrices are cut into parts, so that as many threads can share a product. *model: NULL, or a model: then the layers
+// are added to its own, and the other weights may be NULL. So layers can be packed one after the other.
 ms_status ms_model_new(ms_type type, const int64_t* sizes, double norm_eps, int64_t parts, const void* const* weights,
                        void** model);
 void ms_model_free(ms_type type, void* model);
 
-// How many numbers a cache holds for one layer and one row.
-int64_t ms_cache_numbers(ms_type type, const void* model);
+// A cache has a multiple of 16 slots for tokens. It holds for each layer, row and key head first the keys [size of a head,
+// slots], then the values [slots, size of a head, up to a multiple of 16].
 
-// Packs a matrix [depth, columns], of the type of a model's.
+// Packs a matrix [depth, columns], of the type of a model's. The head of a model is one of [D, V].
 ms_status ms_matrix_new(ms_type type, int64_t depth, int64_t columns, int64_t parts, const void* numbers,
                         void** matrix);
 void ms_matrix_free(ms_type type, void* matrix);
@@ -49,7 +50,9 @@ typedef struct {
     const int64_t* tokens;     // [B, n]
     const void* states;        // [B, n, D]: what goes into the layers; NULL: the embeddings of the tokens
     const int64_t* starts;     // [B], how many tokens the cache holds
-    void* cache;               // [layers that are read, B, numbers]
+    void* cache;               // of the layers that are read; it has a slot for every token that is read, as far as the
+                               // context goes
+    int64_t slots;
     int64_t begin, end;        // the layers that are read
     const int64_t* positions;  // [B, n], where in the text each token stands; NULL: one after the other
     const uint8_t* mask;       // [B, n, window], what each sees of the last slots, its own included; NULL: all before it
@@ -60,15 +63,12 @@ typedef struct {
 ms_status ms_read(ms_type type, const void* model, int64_t threads, const ms_block* block, int64_t normed,
                   void* states);
 
-// Maps states [m, D] to logits [m, V].
-ms_status ms_head(ms_type type, const void* model, int64_t threads, const void* states, int64_t m, void* logits);
-
 // Multiplies [m, depth] with a matrix: [m, columns].
 ms_status ms_multiply(ms_type type, const void* matrix, int64_t threads, const void* numbers, int64_t m, void* result);
 
-// Moves slots of a row of a cache [layers, B, numbers] together: slots[i] to first + i; they ascend.
-void ms_gather(ms_type type, const void* model, void* cache, int64_t layers, int64_t rows, int64_t row, int64_t first,
-               const int64_t* slots, int64_t count);
+// Moves what a cache holds of a row together: slot kept[i] to first + i; they ascend.
+void ms_gather(ms_type type, const void* model, void* cache, int64_t slots, int64_t layers, int64_t rows, int64_t row,
+               int64_t first, const int64_t* kept, int64_t count);
 
 // ---- Decisions
 
@@ -129,7 +129,8 @@ typedef struct {
     const void* mask;            // MS_PARALLEL: [D]
     int64_t first_layers;        // MS_EXIT: how many of the target's
     int64_t threads;
-    void* cache;
+    void* cache;                 // with slots for K + 1 tokens more, as far as the context goes
+    int64_t slots;
 } ms_drafter;
 
 // A draft of K tokens in each row, after the pending one: a chain, or of MS_MODEL and MS_MEDUSA a tree, whose candidates

@@ -10,17 +10,17 @@
 
 namespace {
 
-// Packs weights as `pack.py` lists them: matrices [in, out] are of W, rotations double, all others of T.
+// Packs weights as `pack.py` lists them: matrices [out, in] are of W, the embedding as it is kept, rotations double, all
+// others of T.
 template <class T, class W>
-Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* const* weights) {
+Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* const* weights, Model<T, W>* to) {
     auto model = std::make_unique<Model<T, W>>();
     Sizes& s = model->s;
     s = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[3] / sizes[4],
-         padded<T>(sizes[7]), padded<T>(sizes[5]), norm_eps};
+         (sizes[5] + 15) / 16 * 16, norm_eps};
     const void* const* next = weights;
     const auto matrix = [&](Int depth, Int columns) {
-        const W* from = static_cast<const W*>(*next++);
-        return from ? panels<T>(from, depth, columns, parts) : Weights<W>{};
+        return panels<T>(static_cast<const W*>(*next++), depth, columns, parts);
     };
     const auto vector = [&](auto& to, Int count) {
         using N = std::remove_reference_t<decltype(to[0])>;
@@ -36,17 +36,20 @@ Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* co
         vector(layer.bias, qkv), vector(layer.query_gain, s.head_dim), vector(layer.key_gain, s.head_dim);
         model->layers.push_back(std::move(layer));
     }
-    model->head = matrix(s.width, s.vocab);
+    model->head = static_cast<const Weights<W>*>(*next++);
     vector(model->gain, s.width), vector(model->rotations, (NEAR + 1 + (s.capacity - 1) / NEAR) * s.head_dim);
-    return model.release();
+    if (!to) return model.release();
+    std::move(model->layers.begin(), model->layers.end(), std::back_inserter(to->layers));
+    to->s.layers += s.layers;
+    return to;
 }
 
 template <class T, class W>
 ms_status read_block(const Model<T, W>& model, Int threads, const ms_block& b, bool normed, T* to) {
     const Int m = b.rows * b.n, D = model.s.width;
     if (!b.states && !are_ids(b.tokens, m, model.s.vocab)) return MS_BAD_TOKEN;
-    Workspace<T> work(model.s, m, b.n, threads);
-    take(model, work, b.tokens, static_cast<const T*>(b.states), m);
+    Workspace<T> work(model.s, b.rows, b.n, b.slots, threads);
+    take(model, work, b.tokens, m, static_cast<const T*>(b.states));
     const Block block{b.rows, b.n, b.starts, b.positions, b.mask, b.window};
     forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, normed ? NORMED : STREAM);
     const T* results = normed ? work.normed : work.x;
@@ -54,39 +57,19 @@ ms_status read_block(const Model<T, W>& model, Int threads, const ms_block& b, b
     return MS_OK;
 }
 
-// Multiplies rows [m, depth] with a matrix; both are padded to whole vectors meanwhile.
-template <class T, class W>
-void multiply_rows(const Weights<W>& matrix, Int threads, const T* from, Int m, T* to) {
-    const Int depth = matrix.depth, columns = matrix.columns, a = padded<T>(depth), c = padded<T>(columns);
-    Memory<T> rows = memory<T>(m * (a + c));
-    T* results = rows.get() + m * a;
-    for (Int i = 0; i < m; ++i) std::copy_n(from + i * depth, depth, rows.get() + i * a);
-    product<T, W>(rows.get(), a, m, matrix, results, c, threads);
-    for (Int i = 0; i < m; ++i) std::copy_n(results + i * c, columns, to + i * columns);
-}
-
 }  // namespace
 
 ms_status ms_model_new(ms_type type, const Int* sizes, double norm_eps, Int parts, const void* const* weights,
                        void** model) {
     return with_type(type, [&](auto kinds) {
-        *model = packed<NUMBER(kinds), KEPT(kinds)>(sizes, norm_eps, parts, weights);
+        using M = Model<NUMBER(kinds), KEPT(kinds)>;
+        *model = packed(sizes, norm_eps, parts, weights, static_cast<M*>(*model));
         return MS_OK;
     });
 }
 
 void ms_model_free(ms_type type, void* model) {
     with_type(type, [&](auto kinds) { return delete &model_of(kinds, model), MS_OK; });
-}
-
-Int ms_cache_numbers(ms_type type, const void* model) {
-    Int numbers = 0;
-    with_type(type, [&](auto kinds) {
-        const Sizes& s = model_of(kinds, model).s;
-        numbers = s.kv_heads * cache_numbers(s);
-        return MS_OK;
-    });
-    return numbers;
 }
 
 ms_status ms_matrix_new(ms_type type, Int depth, Int columns, Int parts, const void* numbers, void** matrix) {
@@ -108,28 +91,26 @@ ms_status ms_read(ms_type type, const void* model, Int threads, const ms_block* 
     });
 }
 
-ms_status ms_head(ms_type type, const void* model, Int threads, const void* states, Int m, void* logits) {
-    return with_type(type, [&](auto kinds) {
-        using T = NUMBER(kinds);
-        const auto& head = model_of(kinds, model).head;
-        multiply_rows<T>(head, threads, static_cast<const T*>(states), m, static_cast<T*>(logits));
-        return MS_OK;
-    });
-}
-
 ms_status ms_multiply(ms_type type, const void* matrix, Int threads, const void* numbers, Int m, void* result) {
     return with_type(type, [&](auto kinds) {
         using T = NUMBER(kinds);
-        const auto& weights = *static_cast<const Weights<KEPT(kinds)>*>(matrix);
-        multiply_rows<T>(weights, threads, static_cast<const T*>(numbers), m, static_cast<T*>(result));
+        using W = KEPT(kinds);
+        const Matrix<W> b = *static_cast<const Weights<W>*>(matrix);
+        const Int a_row = padded<T>(b.depth), c_row = padded<T>(b.columns);
+        Memory<T> rows = memory<T>(m * (a_row + c_row));
+        T *a = rows.get(), *c = a + m * a_row;
+        for (Int i = 0; i < m; ++i) std::copy_n(static_cast<const T*>(numbers) + i * b.depth, b.depth, a + i * a_row);
+        product<T, W>(a, a_row, m, b, c, c_row, threads);
+        for (Int i = 0; i < m; ++i) std::copy_n(c + i * c_row, b.columns, static_cast<T*>(result) + i * b.columns);
         return MS_OK;
     });
 }
 
-void ms_gather(ms_type type, const void* model, void* cache, Int layers, Int rows, Int row, Int first, const Int* slots,
-               Int count) {
+void ms_gather(ms_type type, const void* model, void* cache, Int slots, Int layers, Int rows, Int row, Int first,
+               const Int* kept, Int count) {
     with_type(type, [&](auto kinds) {
-        gather(model_of(kinds, model).s, static_cast<NUMBER(kinds)*>(cache), layers, rows, row, first, slots, count);
+        using T = NUMBER(kinds);
+        gather(model_of(kinds, model).s, static_cast<T*>(cache), slots, layers, rows, row, first, kept, count);
         return MS_OK;
     });
 }

@@ -139,20 +139,20 @@ void multiply(const T* a, Int a_row, Int rows, const Matrix<W>& b, T* c, Int c_r
     });
 }
 
-// Copies the scales [groups, columns] of some columns of bytes into their panel, whose rows are `width` vectors long.
+// Copies the scales [columns, groups] of some columns of bytes into their panel, whose rows are `width` vectors long.
 template <class T>
-void copy_scales(const Byte* from, Int groups, Int columns, Int first, Int real, Byte* to, Int width) {
+void copy_scales(const Byte* from, Int groups, Int first, Int real, Byte* to, Int width) {
     constexpr Int D = STACKED<T, Byte>, SIZE = sizeof(Half);
     for (Int group = 0; group < groups; ++group) {
         const Int row = group / 2 * (2 * GROUP / D + 1);
         for (Int i = 0; i < real; ++i)
             std::memcpy(to + row * width * Lanes<Byte>::count + i * D + group % 2 * SIZE,
-                        from + (group * columns + first + i) * SIZE, SIZE);
+                        from + ((first + i) * groups + group) * SIZE, SIZE);
     }
 }
 
-// A copy of a matrix [depth, columns] in panels, its last columns and rows padded with 0. Before bytes come their
-// scales, halves [groups, columns].
+// A copy of a matrix in panels, its last columns and rows padded with 0. It comes column by column, [columns, depth];
+// before bytes come their scales, halves [columns, groups].
 template <class T, class W>
 Weights<W> panels(const W* from, Int depth, Int columns, Int parts) {
     constexpr bool SCALED = std::is_same_v<W, Byte>;
@@ -163,11 +163,11 @@ Weights<W> panels(const W* from, Int depth, Int columns, Int parts) {
     each_panel(all / lanes, made.parts, 0, made.parts, [&](Int first, Int width) {
         W* to = made.memory.get() + first * lanes * stacked_depth<T, W>(depth);
         const Int real = std::min(width * lanes, columns - first * lanes);
-        if constexpr (SCALED) copy_scales<T>(from, groups, columns, first * lanes, real, to, width);
+        if constexpr (SCALED) copy_scales<T>(from, groups, first * lanes, real, to, width);
         for (Int k = 0; k < depth; ++k) {
             const Int row = k / D + SCALED * (k / (2 * GROUP) + 1);
             for (Int i = 0; i < real; ++i)
-                to[(row * width * lanes + i) * D + k % D] = rows[k * columns + first * lanes + i];
+                to[(row * width * lanes + i) * D + k % D] = rows[(first * lanes + i) * depth + k];
         }
     });
     return made;

@@ -10,8 +10,8 @@ namespace {
 template <class T, class W>
 ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) {
     const Int m = b.rows * b.n, D = model.s.width, V = model.s.vocab, wide = padded<T>(V);
-    Workspace<T> work(model.s, m, b.n, r.threads);
-    take(model, work, b.tokens, static_cast<const T*>(b.states), m);
+    Workspace<T> work(model.s, b.rows, b.n, b.slots, r.threads);
+    take(model, work, b.tokens, m, static_cast<const T*>(b.states));
     Block block{b.rows, b.n, b.starts};
     std::vector<Int> positions;
     std::vector<std::uint8_t> mask;
@@ -54,8 +54,8 @@ ms_status commit(const Model<T, W>& model, ms_round& r, const Int* block) {
         for (Int i = 0; i < d.k; ++i)
             if (d.path[row * d.k + i]) slots.push_back(r.starts[row] + i + 1);
         last[row] = slots.empty() ? 0 : slots.back() - r.starts[row];
-        gather(model.s, static_cast<T*>(r.block->cache), r.block->end - r.block->begin, d.rows, row, r.starts[row] + 1,
-               slots.data(), slots.size());
+        gather(model.s, static_cast<T*>(r.block->cache), r.block->slots, r.block->end - r.block->begin, d.rows, row,
+               r.starts[row] + 1, slots.data(), slots.size());
     }
     if (!r.draft) return MS_OK;
     const Stopwatch drafting(r.seconds[0]);

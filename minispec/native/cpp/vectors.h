@@ -41,6 +41,16 @@ using Half = std::uint16_t;  // the upper half of a float, whose lower one is 0
 using Byte = std::int8_t;    // a whole number, to be multiplied by a scale
 
 template <class T>
+T widened(T number) { return number; }
+
+inline float widened(Half half) {
+    const std::uint32_t bits = std::uint32_t(half) << 16;
+    float number;
+    std::memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+template <class T>
 constexpr Int padded(Int columns) { return (columns + Lanes<T>::count - 1) / Lanes<T>::count * Lanes<T>::count; }
 
 // A vector of numbers as they lie in memory.

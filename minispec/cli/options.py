@@ -116,8 +116,8 @@ def open_models(
 ) -> Pair:
     """Loads the pair that --pair names, by default `stories`, or the models of --target and --draft.
 
-    For another backend than torch weights stay as they are stored: it converts them itself, once. A model on a
-    hub is named on standard error with its commit, as it can be had again.
+    For another backend than torch weights stay as they are stored: it converts them itself, once. A model on
+    a hub is named on standard error with its commit, as it can be had again.
     """
     if target is None and draft is not None:
         raise ValueError("--draft names a draft for the model of --target: give that, too")

@@ -205,8 +205,8 @@ def load_model(
         what: a folder with `config.json` and `model.safetensors`, or the files that an index names; a GGUF
             file; or a model on a hub, `owner/name` or `owner/name@revision` (see `find_source`).
         device: where to put it.
-        dtype: of its weights in memory; those that are stored so are not copied, but mapped from the file. None:
-            none is copied; those of a GGUF file become float32.
+        dtype: of its weights in memory; those that are stored so are not copied, but mapped from the file.
+            None: none is copied; those of a GGUF file become float32.
 
     Raises:
         ValueError: if it cannot be had, is damaged, or of another architecture.

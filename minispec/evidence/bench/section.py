@@ -27,6 +27,7 @@ class Section:
     run: Callable[["BenchRun"], Results]  #: measures it
     needs: tuple[str, ...] = ()  #: sections that must be found before
     core: bool = True  #: whether plain `bench` runs it
+    full: bool = True  #: whether `bench --full` runs it
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A checkpoint that people use: our drafters, llama.cpp and transformers on the same prompts.
 
-    python docs/peers/real_models.py FILE.gguf --output real-models.json
+    python docs/peers/real_models.py FILE.gguf real-models.json
 
 It is the section `real` of `minispec bench`, for several types of weights, with peers beside ours: the same
 token ids, interleaved. llama.cpp reads the file as it comes, and the same weights in bfloat16 and in Q8_0. Its

@@ -1,8 +1,5 @@
 """The drafters of the registry, made for a pair on a backend."""
 
-from collections.abc import Callable
-from typing import Any
-
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.drafters.entry import DrafterEntry, Parts
@@ -23,13 +20,6 @@ def make_drafter(
 
     Returns the target to decode with, for a drafter may share the target's layers, and the drafter.
     """
-    return assemble(entry, pair, models, k, lambda name: load_heads(pair, kind or name)[0])
-
-
-def assemble(
-    entry: DrafterEntry, pair: Pair, models: Models, k: int, heads: Callable[[str], Any]
-) -> tuple[LanguageModel, Drafter]:
-    """Makes a drafter, and returns what `make_drafter` does; heads: by the name of a kind, in torch."""
-    parts = Parts(models.target, models.draft, pair.target, heads)
+    parts = Parts(models.target, models.draft, pair.target, lambda name: load_heads(pair, kind or name)[0])
     drafter = models.backend.makers.get(entry.name, entry.make)(parts, k)
     return drafter.target if isinstance(drafter, ExitDrafter) else models.target, drafter

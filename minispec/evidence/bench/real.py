@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from minispec.core.batch import Prompts
 from minispec.core.model import LanguageModel
-from minispec.drafters.exit import untrained_exit
+from minispec.drafters.entry import Parts
+from minispec.drafters.exit import ExitDrafter, untrained_exit
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench import real_sizes
 from minispec.evidence.bench.interleaved import (
@@ -33,7 +34,6 @@ from minispec.evidence.proof.ties import first_flip
 from minispec.io.checkpoint import Pair
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import NATIVE, Models
-from minispec.native.drafters import assemble
 from minispec.native.loop import Forwards
 
 KINDS: Mapping[str, Sequence[str]] = tomllib.loads(
@@ -121,8 +121,10 @@ def sides_of(pair: Pair, models: Models, verifier: str, temperature: float) -> I
     yield Side(OURS, weights, ALONE, alone)
     yield Side(OURS, weights, AGAIN, alone)
     exit = untrained_exit(pair.target, max(pair.target.config.layers // 2, 1))
+    parts = Parts(models.target, models.draft, pair.target, lambda _: exit)
     for name, k in WIDTHS.items():
-        target, drafter = assemble(DRAFTERS[name], pair, models, k, lambda _: exit)
+        drafter = models.backend.makers.get(name, DRAFTERS[name].make)(parts, k)
+        target = drafter.target if isinstance(drafter, ExitDrafter) else models.target
         setting = replace(alone, models=replace(models, target=target), k=k, drafter=drafter)
         yield Side(OURS, weights, name, setting)
 

@@ -87,7 +87,8 @@ class ByFunctions:
         text: list[int] = []
         read = [*prompt]
         while len(text) < new_tokens:
-            text += read = [self.cache.best_after(read)]
+            read = [self.cache.best_after(read)]
+            text += read
         return text, len(text)
 
 

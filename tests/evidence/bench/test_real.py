@@ -9,7 +9,7 @@ from minispec import load_pair
 from minispec.evidence.bench import real
 from minispec.evidence.bench.interleaved import Run
 from minispec.evidence.bench.run import run_bench
-from minispec.evidence.bench.section import Plan
+from minispec.evidence.bench.section import Plan, Section
 from minispec.io.trace import Statistics
 from minispec.native.loop import Forwards
 
@@ -52,8 +52,8 @@ def test_others_stand_beside_ours(pair):
     """Over their own target alone, with the texts of that; in one pass, with prefill."""
     peers = [real.Side("parrots", "Q2", name, Parrot()) for name in (real.ALONE, "look-up")]
     more = [
-        real.Section("chat", lambda bench: real.measure(bench, peers, ("chat",))),
-        real.Section("long", lambda bench: real.forwards(bench, peers)),
+        Section("chat", lambda bench: real.measure(bench, peers, ("chat",))),
+        Section("long", lambda bench: real.forwards(bench, peers)),
     ]
     report = run_bench(pair, sections=("chat", "long"), plan=PLAN, more=more)
     rows = {(row["project"], row["drafter"]): row for row in report["beside"]}

@@ -25,7 +25,7 @@ CLASSROOM = (None, "notebooks", "test")  # the run-time dependencies, and those 
 BINDER = ("jupyterlab", "matplotlib", "ipykernel")  # of the notebooks' packages: the others build notebooks
 
 # What conda-forge calls the packages that have another name there. The others keep theirs.
-CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
+CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base", "huggingface-hub": "huggingface_hub"}
 
 
 def extras(pyproject):

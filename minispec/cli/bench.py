@@ -37,8 +37,8 @@ PREDICTION_ERRORS = (
 
 def bench(
     pair: str | None = None,
-    target: Path | None = None,
-    draft: Path | None = None,
+    target: str | None = None,
+    draft: str | None = None,
     prompts: Path | None = None,
     section: Annotated[list[str] | None, NAMES] = None,
     k: list[int] | None = None,
@@ -54,7 +54,7 @@ def bench(
 ) -> None:
     """Measure speculative decoding against the target alone."""
     plan = plan_of(quick, full, k)
-    sections = choose(section or (), full)
+    sections = choose(section or (), full, target is None or draft is not None)
     if target is not None and prompts is None and sections != (real.NAME,):
         raise ValueError("--target has no prompts to measure on: give a file of texts with --prompts")
     options.set_threads(threads)

@@ -49,9 +49,13 @@ def read_k(k: str) -> int:
     return number
 
 
-def chosen_drafter(name: str, k: str) -> DrafterEntry:
-    """Returns the drafter of a name, for a `--k`; ValueError if there is none, or none with that K."""
+def chosen_drafter(name: str, k: str, has_draft: bool = True) -> DrafterEntry:
+    """Returns the drafter of a name, for a `--k`; ValueError if there is none, or it cannot be had so.
+
+    has_draft: whether there is a draft model.
+    """
     entry = DRAFTERS[choose(name, tuple(DRAFTERS), "--drafter")]
+    entry.check_draft(has_draft)
     if k == AUTO and not entry.allows_automatic_k:
         raise ValueError(f"--drafter {name} needs a K: give a number, such as --k 4")
     return entry

@@ -19,6 +19,7 @@ from minispec.core.model import LanguageModel
 from minispec.core.records import Round
 from minispec.core.warp import Warp
 from minispec.drafters.registry import MODEL
+from minispec.drafters.suffix import SUFFIX
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.io.checkpoint import Pair
 from minispec.io.stream import cut, until
@@ -42,9 +43,9 @@ def generate(
     requests: Path | None = None,
     batch_size: int | None = None,
     pair: str | None = None,
-    target: Path | None = None,
-    draft: Path | None = None,
-    drafter: str = MODEL.name,
+    target: str | None = None,
+    draft: str | None = None,
+    drafter: str | None = None,
     verifier: str = "rejection",
     k: str = "4",
     temperature: float | None = None,
@@ -66,7 +67,9 @@ def generate(
 ) -> None:
     """Continue a prompt, or a file of them, speculatively."""
     options.choose(verifier, tuple(CHAINS), "--verifier")
-    entry = chosen_drafter(drafter, k)
+    has_draft = target is None or draft is not None
+    drafter = drafter or (MODEL if has_draft else SUFFIX).name
+    entry = chosen_drafter(drafter, k, has_draft)
     backend = options.choose(backend, (*BACKENDS, AUTO), "--backend")
     if exact and backend != TORCH.name:
         raise ValueError(f"--exact computes with torch; leave out --backend {backend}")

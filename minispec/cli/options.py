@@ -106,20 +106,27 @@ def tell_of_build() -> None:
         print("building the native backend, once: some seconds", file=sys.stderr)
 
 
-def open_models(pair: str | None, target: Path | None, draft: Path | None, device: str, dtype: str) -> Pair:
-    """Loads the pair that --pair names, by default `stories`, or the models of --target and --draft."""
-    if (target is None) != (draft is None):
-        raise ValueError("--target and --draft name the folders of two models: give both, or neither")
+def open_models(pair: str | None, target: str | None, draft: str | None, device: str, dtype: str) -> Pair:
+    """Loads the pair that --pair names, by default `stories`, or the models of --target and --draft.
+
+    A model on a hub is named on standard error with its commit, as it can be had again.
+    """
+    if target is None and draft is not None:
+        raise ValueError("--draft names a draft for the model of --target: give that, too")
     if pair is not None and target is not None:
-        raise ValueError("--pair and --target with --draft exclude each other: give the pair, or two models")
+        raise ValueError("--pair and --target exclude each other: give the pair, or a model")
     location = check_device(device)
     weights = getattr(torch, choose(dtype, DTYPES, "--dtype"))
     kept = None if weights.is_floating_point else weights
     loaded = torch.float32 if kept else weights
-    if target is None or draft is None:
+    if target is None:
         models = load_pair("stories" if pair is None else pair, device=location, dtype=loaded)
     else:
         models = load_models(target, draft, device=location, dtype=loaded)
+        pinned = zip(("--target", "--draft"), (target, draft), models.info["sources"], strict=False)
+        for option_name, given, name in pinned:
+            if name != given:
+                print(f"{option_name} {name}", file=sys.stderr)
     return replace(models, kept=kept)
 
 

@@ -37,3 +37,8 @@ class DrafterEntry:
     uses_draft_model: bool = False  #: whether the pair's draft model drafts: what is known of it counts
     allows_automatic_k: bool = False  #: whether K can be chosen for it: its costs are known, and it can rest
     proposes_trees: bool = False  #: whether its drafts are trees
+
+    def check_draft(self, has_draft: bool) -> None:
+        """Raises ValueError if the drafter needs a draft model, and there is none."""
+        if self.uses_draft_model and not has_draft:
+            raise ValueError(f"the drafter {self.name} needs a draft model: give one with --draft")

@@ -34,7 +34,9 @@ from minispec.io.files import (
     write_json,
     write_tensors,
 )
+from minispec.io.gguf import GGUFWeights, config_of
 from minispec.io.llama import INDEX, WEIGHTS, config_from_json, config_to_json, stored_weights
+from minispec.io.source import Source, find_source
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
@@ -48,7 +50,7 @@ class Pair:
     """A target and a draft that share a tokenizer."""
 
     target: GPT  #: the model whose distributions the text follows
-    draft: GPT  #: the small model that drafts
+    draft: GPT  #: the small model that drafts; where there is none, the target
     tokenizer: Tokenizer  #: of both
     folder: Path  #: the folder that they were read from
     info: Mapping[str, Any] = field(default_factory=dict)  #: what `pair.json` says: corpus, losses, …
@@ -58,6 +60,11 @@ class Pair:
     def name(self) -> str:
         """The pair's name: that in `pair.json`, or the folder's."""
         return str(self.info.get("name", self.folder.name))
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether there is a draft model."""
+        return self.draft is not self.target
 
     @property
     def walkthrough(self) -> str | None:
@@ -149,7 +156,7 @@ def load_pair(
         check_hash(path, json_hash(read_json(path)), info["tokenizer_sha256"])
     tokenizer = load_tokenizer(path)
     target, draft_model = (
-        load_model(
+        read_folder(
             folder / model_folder, device=device, dtype=dtype, description=descriptions.get(model_folder, {})
         )
         for model_folder in ("target", draft)
@@ -188,13 +195,42 @@ def check_pair(pair: Pair, location: str) -> None:
 
 
 def load_model(
-    folder: str | Path,
+    what: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+) -> GPT:
+    """Loads one model.
+
+    Args:
+        what: a folder with `config.json` and `model.safetensors`, or the files that an index names; a GGUF
+            file; or a model on a hub, `owner/name` or `owner/name@revision` (see `find_source`).
+        device: where to put it.
+        dtype: of its weights in memory.
+
+    Raises:
+        ValueError: if it cannot be had, is damaged, or of another architecture.
+    """
+    return read_model(find_source(what), device=device, dtype=dtype)
+
+
+def read_model(source: Source, *, device: str | torch.device, dtype: torch.dtype) -> GPT:
+    """Reads one model; a ValueError says what is wrong with it. The arguments are those of `load_model`."""
+    if source.gguf is None:
+        return read_folder(source.path, device=device, dtype=dtype)
+    with torch.device("meta"):
+        model = GPT(config_of(source.gguf))
+    weights = GGUFWeights(source.gguf, model, dtype)
+    if mismatch := describe_mismatch(model, weights.outlines()):
+        raise ValueError(f"{source.path} does not fit its own config: {mismatch}")
+    return fill(model, weights, device, dtype)
+
+
+def read_folder(
+    folder: Path,
     *,
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
     description: Mapping[str, Any] | None = None,
 ) -> GPT:
-    """Loads one model.
+    """Reads the model of a folder.
 
     Args:
         folder: holds `config.json` and `model.safetensors`, or the files that an index names.
@@ -206,10 +242,9 @@ def load_model(
     Raises:
         ValueError: if a file is missing, damaged, of another architecture, or not the one described.
     """
-    folder = Path(folder)
     description = description or {}
     data = read_json(folder / "config.json")
-    config = config_from_json(data, folder)
+    config = config_from_json(data, folder / "config.json")
     if "config_sha256" in description:
         check_hash(folder / "config.json", json_hash(data), description["config_sha256"])
     weights = stored_weights(folder, config.tied)
@@ -223,8 +258,15 @@ def load_model(
         # Equal bits of another type are other weights: the type must be the one that `save_model` writes.
         actual_hash = tensors_hash(weights) if types == str(torch.bfloat16) else f"another type, {types}"
         check_hash(path, actual_hash, description["sha256"])
-    model.load_state_dict({name: weight.to(device, dtype) for name, weight in weights.items()}, assign=True)
-    if config.tied:
+    return fill(model, weights, device, dtype)
+
+
+def fill(model: GPT, weights: Mapping[str, Tensor], device: str | torch.device, dtype: torch.dtype) -> GPT:
+    """Puts weights that fit, [out, in] each, into a model that takes no memory yet, and returns it."""
+    tied = {"lm_head.weight"} if model.config.tied else set()  # it is the embedding, which is read once
+    state = {name: weights[name].to(device, dtype) for name in weights.keys() - tied}
+    model.load_state_dict(state | {name: state["embed_tokens.weight"] for name in tied}, assign=True)
+    if tied:
         model.lm_head.weight = model.embed_tokens.weight
     return model.requires_grad_(False).eval()
 

@@ -43,9 +43,8 @@ def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
     }
 
 
-def config_from_json(data: Mapping[str, Any], folder: Path) -> GPTConfig:
+def config_from_json(data: Mapping[str, Any], path: Path) -> GPTConfig:
     """Reads the fields of `config.json`; ValueError if it is no plain Llama, or a size is impossible."""
-    path = folder / "config.json"
     if data.get("model_type") != "llama":
         raise ValueError(f"{path} describes {format_value(data.get('model_type'))}; minispec reads 'llama'")
     for name, value in TABLES["required"].items():
@@ -141,8 +140,12 @@ def check_types(weights: Mapping[str, Tensor]) -> None:
 
 def weight_files(folder: Path) -> list[Path]:
     """Returns the files of a checkpoint's weights; ValueError if its index names none of this folder."""
-    if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
+    if (folder / WEIGHTS).exists():
         return [folder / WEIGHTS]
+    if not (folder / INDEX).exists():
+        raise ValueError(
+            f"{folder} has no {WEIGHTS}; minispec reads safetensors and GGUF, and unpickles nothing"
+        )
     weight_map = read_json(folder / INDEX).get("weight_map")
     names = sorted({str(name) for name in weight_map.values()}) if isinstance(weight_map, dict) else []
     are_file_names = all(Path(name).name == name and name.endswith(".safetensors") for name in names)

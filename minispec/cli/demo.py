@@ -67,7 +67,7 @@ def demo(
         verifiers=tuple(VERIFIERS) if verifier is None else (verifier,),
         max_new_tokens=max_new_tokens,
         settings={"k": width, "seed": seed, "drafter": entry},
-        automatic_k=k == AUTO,
+        automatic_k=k == AUTO or entry.chooses,
         console=console,
     )
     prompts = [(models, text)]

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, chosen_drafter, read_k, why_lossy
+from minispec.cli.decoding import Decoding, chosen_drafter, read_k, usual_k, why_lossy
 from minispec.cli.requests import BATCH_SIZE, parse_requests, print_ended, read_file, request_of
 from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
@@ -47,7 +47,7 @@ def generate(
     draft: str | None = None,
     drafter: str | None = None,
     verifier: str = "rejection",
-    k: str = "4",
+    k: str | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -79,11 +79,12 @@ def generate(
     stops = stop or []
     if "" in stops:
         raise ValueError("a stop text must not be empty")
-    width = read_k(k)
+    automatic = k == AUTO
+    width = read_k(usual_k(entry) if k is None else k)
     if target_only:
         width = 0
     single = {"prompt": prompt is not None, "stop": stop, "stream": stream, "logprobs": logprobs}
-    check_together(requests, batch_size, single | {"json": as_json, "k auto": k == AUTO})
+    check_together(requests, batch_size, single | {"json": as_json, "k auto": automatic})
     options.set_threads(threads)
     text = options.read_prompt(prompt) if requests is None else ""
     lines = read_file(requests, "requests").split("\n") if requests is not None else []
@@ -99,7 +100,7 @@ def generate(
     computed, cost = prepare(models, backend, exact)
     warp = computed.backend.warp(temperature, top_k, top_p)
     decoding = Decoding(models, computed, verifier, warp, width, seed, entry)
-    if width and k == AUTO:
+    if width and (automatic or (entry.chooses and requests is None)):
         decoding = replace(decoding, costs=decoding.measured_costs(queue[0], 5))
     note = why_lossy(verifier, temperature) if width else None
     if requests is not None:

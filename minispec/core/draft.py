@@ -132,11 +132,12 @@ class ModelDrafter:
     def catch_up(self, round: Round) -> None:
         """After full acceptance, reads the last drafted token: it was guessed, but never read.
 
-        Where nothing was drafted, that is the pending token. All rows read theirs, so that their widths
-        stay equal; for the others `commit` forgets it again.
+        Where nothing was drafted, that is the pending token; where another has drafted, the whole block. All
+        rows read theirs, so that their widths stay equal; for the others `commit` forgets it again.
         """
         if lags_behind(self.cache, round):
-            self.model.hidden(round.block[:, -1:].to(self.model.device), self.cache)
+            read = self.cache.row_lengths[0] + len(round.emitted[0]) - round.lengths[0]
+            self.model.hidden(round.block[:, read:].to(self.model.device), self.cache)
 
 
 def draw_chain(read: Callable[[Tensor], Tensor], pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:

@@ -11,7 +11,9 @@ own round: to draw tokens, look at them, and drop the unlikely one changes the d
 
 import sys
 from collections.abc import Sequence
+from itertools import accumulate
 from math import ceil
+from operator import mul
 
 import torch
 from torch import Tensor
@@ -152,12 +154,8 @@ class AdaptiveDrafter:
             pace: for how many rounds a width is kept, after the first ones.
 
         Raises:
-            ValueError: if `most` is below 1, or the drafter cannot rest: what drafts from the target's own
-                states has none of those that it has missed.
+            ValueError: if `most` is below 1.
         """
-        if isinstance(drafter, TargetDrafter):
-            name = type(drafter).__name__
-            raise ValueError(f"{name} drafts from the target's own states and cannot rest: give it a fixed K")
         if most < 1:
             raise ValueError(f"the largest K to choose from must be at least 1, not {most}")
         self.vocab_size = drafter.vocab_size
@@ -170,7 +168,10 @@ class AdaptiveDrafter:
         self._retry = (rounds_between_tries(costs) if retry is None else retry) if can_pay else sys.maxsize
         self._idle = 0  # rounds since the last draft
         self._texts: list[list[int]] = []
+        # What drafts from the target's own states has none of those that it has missed.
+        self._can_rest = not isinstance(drafter, TargetDrafter)
         self._rests = True
+        self._unasked = 0  # rounds since another has drafted, one after the other
         self._rounds = 0
         self._pace = pace
         self.width: int = best_width(costs, self._acceptance.probabilities()[: self._most])
@@ -181,11 +182,13 @@ class AdaptiveDrafter:
         return None if self._rests else self._drafter.cache_lengths
 
     def start(self, prompts: Prompts, hidden: Tensor) -> None:
-        """Begins a run, with a width by what earlier runs have taught; hidden [B, n, D] is not used."""
+        """Begins a run, with a width by what earlier runs have taught; hidden: [B, n, D], of the target."""
         self._texts = [list(prompt) for prompt in prompts]
-        self._rests = True
+        self._rests = self._can_rest
         self.width = self._choose(len(prompts))
-        if self.width:
+        if not self._rests:
+            self._drafter.start(prompts, hidden)
+        elif self.width:
             self._wake()
 
     def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
@@ -204,18 +207,48 @@ class AdaptiveDrafter:
             self._wake()
         return self._drafter.propose(pending, width, warp, rng)
 
-    def commit(self, round: Round) -> None:
-        """Notes what was accepted, and now and then chooses another width for the next rounds."""
+    @property
+    def seconds(self) -> float:
+        """What the next round takes, if it is drafted here and some token is rejected."""
+        return self._costs.of_round(self.width)
+
+    def gain(self, pace: float, rows: int = 1) -> float:
+        """Returns how many tokens the next draft gains more than would come in its seconds; at least 0.
+
+        Args:
+            pace: the tokens that come in a second.
+            rows: how many gain.
+        """
+        kept = list(accumulate(self._acceptance.probabilities()[: self.width], mul))
+        wakes = self._costs.restart / self._pace if self._rests else 0.0  # one reading serves several rounds
+        return max(0.0, rows * sum(kept) - pace * (self.seconds + wakes - self._costs.of_round(0)))
+
+    def follow(self, round: Round) -> None:
+        """Takes a round that another has drafted: the text goes on, and nothing is learned.
+
+        After several such rounds the drafter within rests.
+        """
+        self._unasked += 1
+        self._rests = self._can_rest and (self._rests or self._unasked > self._pace)
+        self._read(round)
+
+    def _read(self, round: Round) -> None:
+        """Goes on with the text."""
         for text, emitted in zip(self._texts, round.emitted, strict=True):
             text.extend(emitted)
         if not self._rests:
             self._drafter.commit(round)
+
+    def commit(self, round: Round) -> None:
+        """Notes what was accepted, and now and then chooses another width for the next rounds."""
+        self._unasked = 0
+        self._read(round)
         self._learn(round)
         self._rounds += 1
         early = self._rounds & (self._rounds - 1) == 0  # after 1, 2, 4, 8 … rounds: at first much is learned
         if early or self._rounds % self._pace == 0 or self.width < 2:  # a single token is only a try
             self.width = self._choose(sum(round.live))
-            self._rests = self._rests or self.width == 0
+            self._rests = self._can_rest and (self._rests or self.width == 0)
 
     def _learn(self, round: Round) -> None:
         """Counts what was tested, or how long nothing was."""

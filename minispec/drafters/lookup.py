@@ -10,6 +10,7 @@ Any way to look up is lossless, as long as it knows nothing but the committed te
 """
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -26,6 +27,10 @@ from minispec.core.warp import Warp, one_hot
 
 class Index(Protocol):
     """The text of one row, and where its end occurred before."""
+
+    @property
+    def match(self) -> int:
+        """How many tokens the end of the text has that is found to have occurred before; 0: none is."""
 
     def append(self, token: int) -> None:
         """Takes the next token of the text."""
@@ -46,7 +51,22 @@ def what_followed(text: Sequence[int], end: int, count: int) -> list[int]:
     return [text[end + i % (len(text) - end)] for i in range(count)]
 
 
-class LookupDrafter:
+def certain(matches: Prompts, vocab_size: int, dtype: torch.dtype, device: torch.device) -> Draft:
+    """Returns tokens of each row as a draft that has them with probability 1."""
+    lengths = [len(match) for match in matches]
+    tokens = pad(matches, max(lengths), device).long()  # [B, n]
+    return Draft(tokens, one_hot(tokens, vocab_size, dtype), torch.tensor(lengths))
+
+
+class LooksUp(ABC):
+    """A drafter whose drafts can be certain: for these, q need not be written out."""
+
+    @abstractmethod
+    def look_up(self, k: int) -> list[list[int]] | None:
+        """Returns up to k tokens for each row, to follow its text; None: the next draft is not looked up."""
+
+
+class LookupDrafter(LooksUp):
     """A drafter that looks each row's draft up in the row's own text; it has no model and no cache."""
 
     cache_lengths: tuple[int, ...] | None = None
@@ -85,14 +105,15 @@ class LookupDrafter:
 
         The draft's lengths are how many each row has; `warp` and `rng` are not used.
         """
-        matches = self.look_up(k)
-        lengths = [len(match) for match in matches]
-        tokens = pad(matches, max(lengths), pending.device).long()  # [B, n]
-        return Draft(tokens, one_hot(tokens, self.vocab_size, self._dtype), torch.tensor(lengths))
+        return certain(self.look_up(k), self.vocab_size, self._dtype, pending.device)
 
     def look_up(self, k: int) -> list[list[int]]:
         """Returns up to k tokens for each row, to follow its text."""
         return [row.propose(k) for row in self._rows]
+
+    def matches(self) -> list[int]:
+        """Returns how many tokens the end of each row's text has that was looked up; 0: none was found."""
+        return [row.match for row in self._rows]
 
     def commit(self, round: Round) -> None:
         """Appends what was emitted to each row's text; what was drafted is of no more interest."""

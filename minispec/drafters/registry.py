@@ -1,6 +1,7 @@
 """All drafters, by the names of `--drafter`."""
 
 from minispec.core.draft import ModelDrafter
+from minispec.drafters.choice import CHOICE
 from minispec.drafters.eagle import EAGLE
 from minispec.drafters.entry import DrafterEntry
 from minispec.drafters.exit import EXIT
@@ -17,5 +18,6 @@ MODEL = DrafterEntry(
     allows_automatic_k=True,
 )
 DRAFTERS = {
-    entry.name: entry for entry in (MODEL, NGRAM, SUFFIX, EXIT, MEDUSA, EAGLE, PARALLEL, TREE, MEDUSA_TREE)
+    entry.name: entry
+    for entry in (MODEL, NGRAM, SUFFIX, EXIT, MEDUSA, EAGLE, PARALLEL, TREE, MEDUSA_TREE, CHOICE)
 }

@@ -10,6 +10,7 @@ from minispec.core.model import GPT, LanguageModel
 from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
+from minispec.drafters.choice import choosing
 from minispec.drafters.entry import NODES, Parts
 from minispec.drafters.exit import SHARES
 from minispec.drafters.medusa import doubtful_tree
@@ -131,6 +132,7 @@ NATIVE = Backend(
         "eagle": native_feature,
         "parallel": native_parallel,
         "tree": native_tree,
+        "auto": lambda parts, k: choosing(parts, NativeDrafter, k),
     },
 )
 BACKENDS = {backend.name: backend for backend in (TORCH, NATIVE)}

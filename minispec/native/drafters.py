@@ -2,6 +2,7 @@
 
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
+from minispec.drafters.costs import Costs
 from minispec.drafters.entry import DrafterEntry, Parts
 from minispec.drafters.exit import ExitDrafter
 from minispec.io.checkpoint import Pair
@@ -12,15 +13,26 @@ K = 4  # tokens of a draft, by default
 
 
 def make_drafter(
-    entry: DrafterEntry, pair: Pair, models: Models, k: int = K, kind: str | None = None
+    entry: DrafterEntry,
+    pair: Pair,
+    models: Models,
+    k: int = K,
+    kind: str | None = None,
+    costs: Costs | None = None,
 ) -> tuple[LanguageModel, Drafter]:
     """Makes a drafter for a pair, its models on a backend, and K; ValueError if what it needs is not there.
 
-    kind: of its heads (see `MAKERS`); None: that of its name.
+    kind: of its heads (see `MAKERS`); None: that of its name. costs: what a drafter chooses by.
 
     Returns the target to decode with, for a drafter may share the target's layers, and the drafter.
     """
     entry.check_draft(pair.has_draft)
-    parts = Parts(models.target, models.draft, pair.target, lambda name: load_heads(pair, kind or name)[0])
+    parts = Parts(
+        models.target,
+        models.draft,
+        pair.target,
+        lambda name: load_heads(pair, kind or name)[0],
+        costs=costs,
+    )
     drafter = models.backend.makers.get(entry.name, entry.make)(parts, k)
     return drafter.target if isinstance(drafter, ExitDrafter) else models.target, drafter

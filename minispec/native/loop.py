@@ -24,7 +24,7 @@ from minispec.core.rng import Rng
 from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.core.warp import Warp
 from minispec.drafters.exit import ExitCache
-from minispec.drafters.lookup import LookupDrafter
+from minispec.drafters.lookup import LooksUp
 from minispec.io.observe import observe as observe_core
 from minispec.io.trace import ObservedRound
 from minispec.native.cache import NativeCache
@@ -144,9 +144,8 @@ class Run:
         drafter = self._drafter
         if width == 0:
             return [()] * len(rows)
-        if isinstance(drafter, LookupDrafter):
-            found = zip(drafter.look_up(width), rows, strict=True)
-            return [tokens[: max(row.budget - 1, 0)] for tokens, row in found]
+        if isinstance(drafter, LooksUp) and (found := drafter.look_up(width)) is not None:
+            return [tokens[: max(row.budget - 1, 0)] for tokens, row in zip(found, rows, strict=True)]
         pending = self._batch.pending(CPU)
         limits = self._batch.plan(CPU).without_last(), self._target.max_length
         with torch.inference_mode():

@@ -34,7 +34,7 @@ MODELS = (nn.Module, NativeGPT, EarlyExitGPT, ParallelGPT)
 CODE = (type, FunctionType, ModuleType)
 # Rows: for each name a drafter, a kind of heads and values of K; None: what is usual.
 ROWS: dict[str, tuple[str, str | None, tuple[int, ...] | None]] = {
-    **{name: (name, None, None) for name in DRAFTERS},
+    **{name: (name, None, None) for name, entry in DRAFTERS.items() if not entry.chooses},
     f"model, {NODES} tokens": ("model", None, (NODES,)),
     "eagle, 1 layer": ("eagle", "eagle-1", None),
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 from minispec.core.draft import Drafter, ModelDrafter
@@ -12,6 +13,7 @@ from minispec.core.rng import Rng
 from minispec.core.verify import Verifier, verify_rejection
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
+from minispec.drafters.choice import ChoosingDrafter, MatchAcceptance
 from minispec.drafters.costs import Costs
 from minispec.drafters.eagle import FeatureLayer
 from minispec.drafters.entry import Parts
@@ -134,7 +136,7 @@ class Case:
         def warp(original: Warp) -> Warp:
             return backend.warp(original.temperature, original.top_k, original.top_p)
 
-        drafts_itself = self.drafts_with == "model" or self.drafter_name in NATIVE_SHAPES
+        drafts_itself = self.drafts_with in ("model", "auto") or self.drafter_name in NATIVE_SHAPES
         early_exit = isinstance(self.target, EarlyExitGPT)
         target = model(self.target)
         verifiers = backend.trees if self.verifier.takes_tree else backend.verifiers
@@ -206,17 +208,29 @@ TREE_SHAPES: dict[str, Make] = {
     "greedy_tree": grown(greedy_drafting(2)),  # one candidate is drawn, and another is the most probable
     **{name: grown(without_replacement, NATIVE_SHAPES[name]) for name in ("two_branches", "one_branch")},
 }
-# What drafts, by name. The first two change K within a few rounds. What they start from is chosen so that one
-# accepted or rejected token makes a difference: costs are made up, and a first guess weighs little.
+
+
+def automatic(model: LanguageModel, warp: Warp | None) -> AdaptiveDrafter:
+    """Returns what changes K within a few rounds.
+
+    What it starts from is chosen so that one accepted or rejected token makes a difference: costs are made
+    up, and a first guess weighs little.
+    """
+    acceptance = RunningAcceptance(3, prior=0.6, weight=0.5, memory=0.6)
+    return AdaptiveDrafter(ModelDrafter(model, warp), COSTS, 3, acceptance, retry=1, pace=1)
+
+
+def choice(model: LanguageModel, warp: Warp | None) -> ChoosingDrafter:
+    """Returns what changes the drafter, too, within a few rounds, and starts likewise."""
+    look_ups = NgramDrafter(model.vocab_size, longest=2), SuffixDrafter(model.vocab_size, per_match=1.0)
+    acceptance = partial(MatchAcceptance, prior=(0.3, 0.6), weight=0.5, memory=0.6)
+    return ChoosingDrafter(look_ups, COSTS, automatic(model, warp), 3, acceptance)
+
+
+# What drafts, by name.
 ENUMERATED: dict[str, Make] = {
-    "automatic": lambda model, warp: AdaptiveDrafter(
-        ModelDrafter(model, warp),
-        COSTS,
-        most=3,
-        acceptance=RunningAcceptance(3, prior=0.6, weight=0.5, memory=0.6),
-        retry=1,
-        pace=1,
-    ),
+    "automatic": automatic,
+    "auto": choice,
     "stopping": lambda model, warp: StoppingDrafter(model, 0.6, warp),
     "ngram": lambda model, warp: NgramDrafter(model.vocab_size, longest=2),
     "suffix": lambda model, warp: SuffixDrafter(model.vocab_size, per_match=1.0),

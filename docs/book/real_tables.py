@@ -106,8 +106,11 @@ def same_texts(report: Found) -> str:
 
 def checked(report: Found) -> str:
     """Returns what `check_engine` said of sampled texts."""
-    words = "{} {samples} sampled texts of {tokens} tokens; it would have found {detects:.2f}"
-    return "; ".join(words.format("passed" if one["passed"] else "failed", **one) for one in report["sampled"])
+    words = "{passed} {samples} sampled texts of {tokens} tokens; it would have found {detects:.2f}"
+    verdicts = {True: "passed", False: "failed"}
+    return "; ".join(
+        words.format_map({**one, "passed": verdicts[one["passed"]]}) for one in report["sampled"]
+    )
 
 
 def prefill(report: Found) -> str:

@@ -3,12 +3,12 @@
     python docs/peers/real_models.py FILE.gguf real-models.json
 
 It is the section `real` of `minispec bench`, for several types of weights, with peers beside ours: the same
-token ids, interleaved. llama.cpp reads the file as it comes, and the same weights in bfloat16 and in Q8_0. Its
-target alone is called through C functions, and once more by `Llama.generate`, which is what its look-up needs.
+token ids, interleaved. llama.cpp reads the file as it comes, and its weights in bfloat16 and in Q8_0. Its
+target alone is called through C functions, and once more by `Llama.generate`, which its look-up needs.
 transformers gets the weights in the type that ours have.
 
 What is measured of a type lies beside the report, in a file of its own; a run that was cut goes on after the
-last kind of prompt that it has finished. `--dtype` measures some of the types, and reports all that are there.
+last kind of prompt that it has finished. `--dtype` measures some types, and reports all that are there.
 
 Needs the extras: in minispec's folder, `pip install -e '.[llama-cpp,peers]'`. What is not installed is left
 out, and the report says so.
@@ -47,7 +47,7 @@ from peers.transformers import TransformersGPT, continued, installed
 
 DTYPES = ("bfloat16", "int8", "float32")
 CONTEXT = 1024  # tokens: any prompt and what is decoded
-LOOKED_UP = (10, 2)  # tokens that a look-up proposes: by default, and what llama-cpp-python says of processors
+LOOKED_UP = (10, 2)  # tokens of a look-up: by default, and what llama-cpp-python advises for processors
 SETTLE = 0.05  # seconds: threads of another library may spin for a while after their last forward
 TEXT = 5  # tokens of a sampled text
 

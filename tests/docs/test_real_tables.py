@@ -1,4 +1,4 @@
-"""What pages show of a checkpoint that people use: losses in bold, nothing left out, each number of its row."""
+"""What pages show of a checkpoint that people use: losses in bold, and nothing left out."""
 
 import pytest
 from book import real_tables as tables

@@ -1,4 +1,4 @@
-"""The section on a checkpoint that people use: five kinds of prompt, and every drafter that needs no training.
+"""The section on a checkpoint that people use: five kinds of prompt, drafters that need no training.
 
 A pass decodes all prompts of a kind; its seconds are added up, and medians are over passes. The target alone
 takes part twice: how far it is from itself is how well this machine measures. Greedy texts are compared with
@@ -10,10 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from minispec.core.batch import Prompts
 from minispec.core.model import LanguageModel
+from minispec.drafters.adaptive import LARGEST_K
+from minispec.drafters.choice import CHOICE
+from minispec.drafters.costs import Costs
 from minispec.drafters.entry import Parts
 from minispec.drafters.exit import ExitDrafter, untrained_exit
 from minispec.drafters.registry import DRAFTERS
@@ -29,6 +33,7 @@ from minispec.evidence.bench.interleaved import (
     share_of,
     total_of,
 )
+from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.checkpoint import Pair
@@ -45,8 +50,10 @@ ALONE = "target-only"
 AGAIN = "target-only again"
 # K of each drafter: a native forward reads nine tokens in little more time than one. An exit without training
 # is seldom right, so it drafts less, and in one pass only.
-WIDTHS = {"ngram": 8, "suffix": 8, "exit": 4}
+WIDTHS = {"ngram": 8, "suffix": 8, "exit": 4, CHOICE.name: LARGEST_K}
 ONCE = ("exit",)
+CACHED = 200  # tokens in the cache when forwards over these numbers of tokens are timed
+WIDE = (1, 2, 3, 5, 9, 13, 17)
 FEW = 4  # prompts of a kind, where it is not our greedy texts that are measured
 PREFILL = 512  # tokens of the prompt whose reading is timed
 LISTS = ("real_models", "beside", "prefill", "real_sizes")  # of rows, in what is found
@@ -121,12 +128,20 @@ def sides_of(pair: Pair, models: Models, verifier: str, temperature: float) -> I
     yield Side(OURS, weights, ALONE, alone)
     yield Side(OURS, weights, AGAIN, alone)
     exit = untrained_exit(pair.target, max(pair.target.config.layers // 2, 1))
-    parts = Parts(models.target, models.draft, pair.target, lambda _: exit)
+    # The choice is between look-ups: a draft model that is there does not take part.
+    parts = Parts(models.target, models.target, pair.target, lambda _: exit, costs=costs_of(models.target))
     for name, k in WIDTHS.items():
         drafter = models.backend.makers.get(name, DRAFTERS[name].make)(parts, k)
         target = drafter.target if isinstance(drafter, ExitDrafter) else models.target
         setting = replace(alone, models=replace(models, target=target), k=k, drafter=drafter)
         yield Side(OURS, weights, name, setting)
+
+
+def costs_of(target: LanguageModel) -> Costs:
+    """Measures forwards over several numbers of tokens, in the middle of a text: a look-up costs no more."""
+    cached = min(CACHED, target.max_length - max(WIDE))
+    seconds = interleaved_seconds({n: forward_task(target, cached, n) for n in WIDE}, 3)
+    return Costs(0.0, dict(zip(WIDE, sorted(map(median, seconds.values())), strict=True)))
 
 
 def compare(

@@ -33,6 +33,7 @@ if __name__ == "__main__":
 from minispec.cli.bench import run_shown, with_prompts
 from minispec.cli.options import open_models
 from minispec.core.batch import Prompts
+from minispec.drafters.choice import CHOICE
 from minispec.evidence.bench import real
 from minispec.evidence.bench.interleaved import Decodes, Run
 from minispec.evidence.bench.machine import thread_counts, using_threads
@@ -220,7 +221,9 @@ class Beside:
 def sampled(bench: BenchRun, samples: int) -> Results:
     """Checks whether sampled texts of speculative decoding have the target's distribution."""
     models = real.fastest_models(bench)
-    side = next(s for s in real.sides_of(bench.pair, models, *DECODINGS[1]) if s.drafter == "ngram")
+    costs = real.costs_of(models.target)
+    sides = real.sides_of(bench.pair, models, costs, *DECODINGS[1])
+    side = next(side for side in sides if side.drafter == CHOICE.name)
     prompts = sorted(bench.pair.tokenizer.encode_batch([*real.KINDS["chat"]]), key=len)[:2]
 
     def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:

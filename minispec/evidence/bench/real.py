@@ -82,7 +82,8 @@ def measure(bench: BenchRun, peers: Sequence[Side] = (), kinds: Sequence[str] = 
     models = fastest_models(bench)
     rows: list[Results] = []
     beside: list[Results] = []
-    greedy, sampled = ([*sides_of(bench.pair, models, *decoding)] for decoding in DECODINGS)
+    costs = costs_of(models.target)
+    greedy, sampled = ([*sides_of(bench.pair, models, costs, *decoding)] for decoding in DECODINGS)
     few = replace(bench, plan=replace(bench.plan, reporting=min(bench.plan.reporting, FEW), repeats=1))
     for kind in kinds:
         rows += compare(bench, models.target, greedy, kind)
@@ -96,7 +97,7 @@ def measure(bench: BenchRun, peers: Sequence[Side] = (), kinds: Sequence[str] = 
 def forwards(bench: BenchRun, peers: Sequence[Side] = ()) -> Results:
     """Measures the prefill of a long prompt, beside `peers`; and decoding beside forwards, on native."""
     models = fastest_models(bench)
-    alone, *_ = sides_of(bench.pair, models, *DECODINGS[0])
+    alone = side_alone(bench.pair, models, *DECODINGS[0])
     sides = [alone, *(side for side in peers if side.drafter == ALONE)]
     points: list[Results] = []
     if models.backend is NATIVE:
@@ -121,26 +122,31 @@ def fastest_models(bench: BenchRun) -> Models:
     return [*bench.backends()[0].values()][-1]
 
 
-def sides_of(pair: Pair, models: Models, verifier: str, temperature: float) -> Iterator[Side]:
-    """Yields the target alone, twice, and every drafter of `WIDTHS`."""
+def side_alone(pair: Pair, models: Models, verifier: str, temperature: float) -> Side:
+    """Returns the target alone."""
     weights = str(pair.kept or pair.target.dtype).removeprefix("torch.")
-    alone = Setting(models, 0, verifier, temperature)
-    yield Side(OURS, weights, ALONE, alone)
-    yield Side(OURS, weights, AGAIN, alone)
+    return Side(OURS, weights, ALONE, Setting(models, 0, verifier, temperature))
+
+
+def sides_of(pair: Pair, models: Models, costs: Costs, verifier: str, temperature: float) -> Iterator[Side]:
+    """Yields the target alone, twice, and every drafter of `WIDTHS`; costs: what the choice goes by."""
+    alone = side_alone(pair, models, verifier, temperature)
+    yield alone
+    yield alone._replace(drafter=AGAIN)
     exit = untrained_exit(pair.target, max(pair.target.config.layers // 2, 1))
     # The choice is between look-ups: a draft model that is there does not take part.
-    parts = Parts(models.target, models.target, pair.target, lambda _: exit, costs=costs_of(models.target))
+    parts = Parts(models.target, models.target, pair.target, lambda _: exit, costs=costs)
     for name, k in WIDTHS.items():
         drafter = models.backend.makers.get(name, DRAFTERS[name].make)(parts, k)
         target = drafter.target if isinstance(drafter, ExitDrafter) else models.target
-        setting = replace(alone, models=replace(models, target=target), k=k, drafter=drafter)
-        yield Side(OURS, weights, name, setting)
+        setting = Setting(replace(models, target=target), k, verifier, temperature, drafter=drafter)
+        yield alone._replace(drafter=name, decodes=setting)
 
 
 def costs_of(target: LanguageModel) -> Costs:
     """Measures forwards over several numbers of tokens, in the middle of a text: a look-up costs no more."""
     cached = min(CACHED, target.max_length - max(WIDE))
-    seconds = interleaved_seconds({n: forward_task(target, cached, n) for n in WIDE}, 3)
+    seconds = interleaved_seconds({n: forward_task(target, cached, n) for n in WIDE}, 2)
     return Costs(0.0, dict(zip(WIDE, sorted(map(median, seconds.values())), strict=True)))
 
 

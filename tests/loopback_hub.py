@@ -1,4 +1,4 @@
-"""A hub on the loopback: one model, `tiny/llama`, with the routes that `huggingface_hub` asks for."""
+"""A hub on the loopback: one model, with the routes that `huggingface_hub` asks for."""
 
 import hashlib
 import json
@@ -18,14 +18,16 @@ class Hub:
 
     Attributes:
         folder: whose files it has.
+        model: its name.
         asked: the paths that it was asked for, without queries.
         refuses: a status and a code of an error, with which it answers everything; or None.
         breaks_off_after: so many bytes of a file it sends before it closes the connection; None: all.
         on_break: called then.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, model=MODEL):
         self.folder = folder
+        self.model = model
         self.asked = []
         self.refuses = None
         self.breaks_off_after = None
@@ -39,17 +41,17 @@ class Hub:
             return status, {"X-Error-Code": code, "X-Error-Message": code}, b"{}"
         files = {file.name: file.read_bytes() for file in self.folder.iterdir()}
         for revision in REVISIONS:
-            if path == f"/api/models/{MODEL}/revision/{revision}":
+            if path == f"/api/models/{self.model}/revision/{revision}":
                 siblings = [{"rfilename": name} for name in files]
-                return 200, {}, json.dumps({"id": MODEL, "sha": COMMIT, "siblings": siblings}).encode()
-            if path == f"/api/models/{MODEL}/tree/{revision}":
+                return 200, {}, json.dumps({"id": self.model, "sha": COMMIT, "siblings": siblings}).encode()
+            if path == f"/api/models/{self.model}/tree/{revision}":
                 tree = [file_entry(name, data) for name, data in files.items()]
                 return 200, {}, json.dumps(tree).encode()
-            name = path.removeprefix(f"/{MODEL}/resolve/{revision}/")
+            name = path.removeprefix(f"/{self.model}/resolve/{revision}/")
             if name in files:
                 etag = {"ETag": f'"{blob_id(files[name])}"', "X-Repo-Commit": COMMIT}
                 return 200, etag, files[name]
-        code = "RevisionNotFound" if path.startswith(f"/api/models/{MODEL}") else "RepoNotFound"
+        code = "RevisionNotFound" if path.startswith(f"/api/models/{self.model}") else "RepoNotFound"
         return 404, {"X-Error-Code": code}, b"{}"
 
 

@@ -194,6 +194,7 @@ for module in pkgutil.walk_packages(minispec.__path__, "minispec.", onerror=lamb
     name = module.name
     if not name.startswith("minispec.show.plots") and not name.endswith("__main__"):
         import_module(name)
+print("imported", {"gguf", "huggingface_hub"} & set(sys.modules))
 try:
     import_module("minispec.show.plots")
 except ImportError as error:
@@ -209,5 +210,6 @@ def test_only_figures_need_matplotlib():
     )
     assert done.returncode == 0, done.stderr
     assert "pip install -e '.[figures]'" in done.stdout and "passed" in done.stdout
+    assert "imported set()" in done.stdout
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert not any("matplotlib" in line for line in project["dependencies"])

@@ -120,7 +120,7 @@ def decode_both_ways(
     `settings` are those of each `Decoding`; `automatic_k` says whether K is chosen. Returns the figures,
     for `--json`.
     """
-    request = Request(pair.tokenizer.encode(text), max_new_tokens, pair.tokenizer.end_of_text)
+    request = Request(pair.tokenizer.encode(text), max_new_tokens, pair.tokenizer.ends)
     warm_up = replace(request, max_new_tokens=min(max_new_tokens, 8))
     console.rule(f"Pair {pair.name}")
     counts = [f"{model.parameters_count:,}" for model in (pair.target, pair.draft)]

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import tee
 from pathlib import Path
 from statistics import median
@@ -18,9 +19,10 @@ from minispec.core.batch import Request
 from minispec.core.model import LanguageModel
 from minispec.core.records import Round
 from minispec.core.warp import Warp
+from minispec.drafters.choice import CHOICE
 from minispec.drafters.registry import MODEL
-from minispec.drafters.suffix import SUFFIX
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
+from minispec.io.chat import chat_prompt
 from minispec.io.checkpoint import Pair
 from minispec.io.stream import cut, until
 from minispec.io.trace import ObservedRound, Trace
@@ -40,6 +42,8 @@ FIGURES = (  # of a run's statistics
 
 def generate(
     prompt: str | None = None,
+    chat: bool = False,
+    system: str | None = None,
     requests: Path | None = None,
     batch_size: int | None = None,
     pair: str | None = None,
@@ -68,7 +72,7 @@ def generate(
     """Continue a prompt, or a file of them, speculatively."""
     options.choose(verifier, tuple(CHAINS), "--verifier")
     has_draft = target is None or draft is not None
-    drafter = drafter or (MODEL if has_draft else SUFFIX).name
+    drafter = drafter or (MODEL if has_draft else CHOICE).name
     entry = chosen_drafter(drafter, k, has_draft)
     backend = options.choose(backend, (*BACKENDS, AUTO), "--backend")
     if exact and backend != TORCH.name:
@@ -85,6 +89,8 @@ def generate(
         width = 0
     single = {"prompt": prompt is not None, "stop": stop, "stream": stream, "logprobs": logprobs}
     check_together(requests, batch_size, single | {"json": as_json, "k auto": automatic})
+    if system is not None and not chat:
+        raise ValueError("--system is a chat's: give --chat too")
     options.set_threads(threads)
     text = options.read_prompt(prompt) if requests is None else ""
     lines = read_file(requests, "requests").split("\n") if requests is not None else []
@@ -93,10 +99,11 @@ def generate(
     if width and entry.uses_draft_model:
         context = min(context, models.draft.max_length)
     defaults = {"max_new_tokens": max_new_tokens, "eos": not ignore_eos}
+    encode = partial(chat_prompt, models.tokenizer, system=system) if chat else models.tokenizer.encode
     if requests is None:
-        queue = [request_of(defaults | {"prompt": text}, 0, models, context)]
+        queue = [request_of(defaults | {"prompt": text}, 0, models, context, encode)]
     else:
-        queue = parse_requests(lines, defaults, models, context)
+        queue = parse_requests(lines, defaults, models, context, encode)
     computed, cost = prepare(models, backend, exact)
     warp = computed.backend.warp(temperature, top_k, top_p)
     decoding = Decoding(models, computed, verifier, warp, width, seed, entry)
@@ -122,7 +129,8 @@ def generate(
     if as_json:
         options.print_json(document)
     elif not stream:
-        output = f"{text}{document['text']}\n"  # as it is: nothing wrapped, no tab expanded
+        shown = "" if chat else text
+        output = f"{shown}{document['text']}\n"  # as it is: nothing wrapped, no tab expanded
         sys.stdout.write(printable(output) if sys.stdout.isatty() else output)
 
 
@@ -145,9 +153,8 @@ def prepare(pair: Pair, backend: str, exact: bool) -> tuple[Models, dict[str, fl
     if not exact:
         return models, None
     target = FixedWidth(pair.target)
-    return replace(models, target=target, draft=FixedWidth(pair.draft)), cost_of_exactness(
-        pair.target, target
-    )
+    draft = FixedWidth(pair.draft) if pair.has_draft else target
+    return replace(models, target=target, draft=draft), cost_of_exactness(pair.target, target)
 
 
 def print_notes(note: str | None, cost: Mapping[str, float] | None) -> None:

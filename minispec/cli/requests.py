@@ -1,7 +1,7 @@
 """`minispec generate --requests`: many requests, one a line, and a line of JSON as soon as each ends."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from minispec.io.tokenizer import Tokenizer
 
 FIELDS = ("prompt", "max_new_tokens", "eos")
 BATCH_SIZE = 8
+Encode = Callable[[str], list[int]]
 
 
 def read_file(path: Path, what: str) -> str:
@@ -29,7 +30,9 @@ def read_file(path: Path, what: str) -> str:
         raise ValueError(f"{format_path(path)} cannot be read as {what}: {error}") from error
 
 
-def parse_requests(lines: Iterable[str], defaults: dict[str, Any], pair: Pair, context: int) -> list[Request]:
+def parse_requests(
+    lines: Iterable[str], defaults: dict[str, Any], pair: Pair, context: int, encode: Encode
+) -> list[Request]:
     """Returns a request for each line that is not blank (see `request_of`).
 
     Raises:
@@ -39,7 +42,7 @@ def parse_requests(lines: Iterable[str], defaults: dict[str, Any], pair: Pair, c
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                requests.append(request_of(defaults | fields_of(line), len(requests), pair, context))
+                requests.append(request_of(defaults | fields_of(line), len(requests), pair, context, encode))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from error
     if not requests:
@@ -62,14 +65,17 @@ def fields_of(line: str) -> dict[str, Any]:
     return fields
 
 
-def request_of(fields: Mapping[str, Any], prompt_id: int, pair: Pair, context: int) -> Request:
+def request_of(
+    fields: Mapping[str, Any], prompt_id: int, pair: Pair, context: int, encode: Encode
+) -> Request:
     """Returns a request.
 
     Args:
-        fields: `prompt`, a text; `max_new_tokens`; `eos`, whether end-of-text ends it, or the ids that do.
+        fields: `prompt`, a text; `max_new_tokens`; `eos`, whether the checkpoint's ends do it, or which ids.
         prompt_id: its number, from 0.
         pair: whose vocabulary it is.
         context: how many tokens a row can hold.
+        encode: makes ids of the prompt: as plain text, or as a message of a chat.
 
     Raises:
         ValueError: if it cannot be decoded.
@@ -85,9 +91,9 @@ def request_of(fields: Mapping[str, Any], prompt_id: int, pair: Pair, context: i
     if not isinstance(eos, bool | list):
         raise ValueError(f"eos must be true, false or a list of token ids, not {format_value(eos)}")
     if isinstance(eos, bool):
-        eos = [pair.tokenizer.end_of_text] * eos
+        eos = pair.tokenizer.ends * eos
     vocab_size = pair.target.vocab_size
-    ids = checked_prompt(prompt_id, pair.tokenizer.encode(prompt), vocab_size, context)
+    ids = checked_prompt(prompt_id, encode(prompt), vocab_size, context)
     return Request(ids, cap, end_ids(eos, vocab_size))
 
 

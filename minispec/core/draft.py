@@ -136,7 +136,7 @@ class ModelDrafter:
         rows read theirs, so that their widths stay equal; for the others `commit` forgets it again.
         """
         if lags_behind(self.cache, round):
-            read = self.cache.row_lengths[0] + len(round.emitted[0]) - round.lengths[0]
+            read = min(self.cache.row_lengths[0] + len(round.emitted[0]) - round.lengths[0], round.draft.k)
             self.model.hidden(round.block[:, read:].to(self.model.device), self.cache)
 
 

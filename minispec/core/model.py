@@ -2,11 +2,12 @@
 
 Token embedding, then layers of grouped-query attention and a gated feed-forward network, each after
 a root-mean-square norm and added to the residual stream, a last norm, and a linear head. Positions enter by
-rotating queries and keys. No biases, no dropout. The names of the weights are those of Hugging Face's
-`LlamaForCausalLM`, so that a checkpoint can be read by other tools.
+rotating queries and keys. No dropout, and no biases but where Qwen 2 has them. The names of the weights are
+those of Hugging Face's `LlamaForCausalLM`, so that a checkpoint can be read by other tools.
 
 Sources: Vaswani et al. 2017 (attention); Touvron et al. 2023 (Llama); Zhang and Sennrich 2019 (RMSNorm);
-Su et al. 2021 (rotary positions); Shazeer 2020 (SwiGLU); Ainslie et al. 2023 (grouped-query attention).
+Su et al. 2021 (rotary positions); Shazeer 2020 (SwiGLU); Ainslie et al. 2023 (grouped-query attention);
+Grattafiori et al. 2024 (Llama 3); Yang et al. 2024 and 2025 (Qwen 2, Qwen 3).
 """
 
 from __future__ import annotations
@@ -54,6 +55,33 @@ class LanguageModel(Protocol):
 
 
 @dataclass(frozen=True)
+class RopeScaling:
+    """How Llama 3.1 and later rotate for a longer context: slow pairs more slowly, fast ones as before.
+
+    Attributes:
+        factor: how many times more slowly.
+        low_freq_factor: pairs that rotate less often than this within the original context are slow.
+        high_freq_factor: pairs that rotate more often are fast; what lies between the two is interpolated.
+        original_length: the context before, in tokens.
+    """
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_length: int
+
+    def __post_init__(self) -> None:
+        if self.high_freq_factor <= self.low_freq_factor:
+            raise ValueError("high_freq_factor must be above low_freq_factor")
+
+    def scale(self, frequency: Tensor) -> Tensor:
+        """Maps radians per token to those for the longer context: [head_dim / 2] -> the same."""
+        rotations = self.original_length * frequency / (2 * torch.pi)
+        fast = (rotations - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor)
+        return torch.lerp(frequency / self.factor, frequency, fast.clamp(0, 1))
+
+
+@dataclass(frozen=True)
 class GPTConfig:
     """The sizes of a GPT.
 
@@ -69,6 +97,9 @@ class GPTConfig:
         rope_theta: the base of the rotary frequencies.
         norm_eps: added to the mean square before its root.
         head_size: of one head; None: width / heads.
+        qkv_bias: whether queries, keys and values have biases, as in Qwen 2.
+        qk_norm: whether each head of queries and keys is normed before it is rotated, as in Qwen 3.
+        rope_scaling: how rotary frequencies are scaled; None: they are not.
     """
 
     vocab_size: int
@@ -82,9 +113,12 @@ class GPTConfig:
     rope_theta: float = 10_000.0
     norm_eps: float = 1e-5
     head_size: int | None = None
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    rope_scaling: RopeScaling | None = None
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "layers", "width", "heads", "kv_heads", "ffn", "max_length"):
+        for name in ("vocab_size", "layers", "width", "heads", "kv_heads", "ffn", "max_length", "rope_theta"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if (self.head_size is None and self.width % self.heads) or self.head_dim < 2 or self.head_dim % 2:
@@ -114,18 +148,23 @@ class RMSNorm(nn.Module):
         return (wide * scale).to(x.dtype) * self.weight
 
 
+def rotary_frequencies(config: GPTConfig) -> Tensor:
+    """Returns how far each pair is rotated from a position to the next, in radians: [head_dim / 2], float64.
+
+    For pair i that is theta^(−2i/head_dim) (Su et al. 2021, equation 15), before it is scaled.
+    """
+    exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
+    frequency = config.rope_theta**-exponent
+    return config.rope_scaling.scale(frequency) if config.rope_scaling else frequency
+
+
 @lru_cache(maxsize=32)
 @torch.inference_mode(False)  # made while decoding, they must still serve training
 def rotary_tables(
-    config: GPTConfig, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+    config: GPTConfig, length: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
 ) -> tuple[Tensor, Tensor]:
-    """Returns cosine and sine of every position's angles, [max_length, head_dim] each.
-
-    Pair i is rotated by position · theta^(−2i/head_dim) (Su et al. 2021, equation 15), computed in float64.
-    """
-    half = torch.arange(0, config.head_dim, 2, dtype=torch.float64)
-    frequency = config.rope_theta ** (-half / config.head_dim)
-    angle = torch.arange(config.max_length, dtype=torch.float64)[:, None] * frequency
+    """Returns cosine and sine of the angles of the first positions, [length, head_dim] each."""
+    angle = torch.outer(torch.arange(length, dtype=torch.float64), rotary_frequencies(config))
     angle = torch.cat([angle, angle], dim=-1)  # the two halves of a head are the two axes
     return angle.cos().to(device, dtype), angle.sin().to(device, dtype)
 
@@ -149,18 +188,23 @@ class Attention(nn.Module):
         super().__init__()
         self.head_dim = config.head_dim
         self.grouped = config.heads != config.kv_heads
-        self.q_proj = nn.Linear(config.width, config.heads * config.head_dim, bias=False)
-        self.k_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=False)
-        self.v_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=False)
+        self.q_proj = nn.Linear(config.width, config.heads * config.head_dim, bias=config.qkv_bias)
+        self.k_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=config.qkv_bias)
+        self.v_proj = nn.Linear(config.width, config.kv_heads * config.head_dim, bias=config.qkv_bias)
         self.o_proj = nn.Linear(config.heads * config.head_dim, config.width, bias=False)
+        self.q_norm, self.k_norm = (
+            RMSNorm(config.head_dim, config.norm_eps) if config.qk_norm else nn.Identity() for _ in range(2)
+        )
 
     def forward(self, x: Tensor, view: View, layer: int) -> Tensor:
         """Lets each token look at itself and what came before: [B, n, D] -> [B, n, D]."""
         rows, new, _ = x.shape
-        q = self.q_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)  # [B, heads, n, head_dim]
-        k = self.k_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)  # [B, kv_heads, n, head_dim]
-        v = self.v_proj(x).view(rows, new, -1, self.head_dim).transpose(1, 2)
-        q, k = rotate(q, view.cos, view.sin), rotate(k, view.cos, view.sin)
+        q, k, v = (  # [B, heads, n, head_dim]; keys and values have kv_heads
+            project(x).view(rows, new, -1, self.head_dim).transpose(1, 2)
+            for project in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        q = rotate(self.q_norm(q), view.cos, view.sin)
+        k = rotate(self.k_norm(k), view.cos, view.sin)
         if view.cache is not None:
             k, v = view.cache.append(layer, k, v)
         out = self.attend(q, k, v, view)  # [B, heads, n, head_dim]
@@ -325,7 +369,9 @@ class GPT(nn.Module):
 
     def view(self, new: int, cache: KVCache | None, tree: Tree | None = None) -> View:
         """Prepares what all layers share in a forward over n new tokens a row (see `hidden`)."""
-        cos, sin = rotary_tables(self.config, self.dtype, self.device)
+        end = new if cache is None else max(cache.row_lengths) + new
+        length = min(1 << end.bit_length(), self.max_length)  # a power of 2: few tables serve all
+        cos, sin = rotary_tables(self.config, length, self.dtype, self.device)
         if cache is None:
             if tree is not None:
                 raise ValueError("a tree needs a cache: take one from new_cache")
@@ -334,7 +380,7 @@ class GPT(nn.Module):
             return View(cos[:new], sin[:new], None, None)
         positions, bias = cache.begin(new, None if tree is None else tree.mask)
         if tree is not None:  # what stands after the context's end is padding
-            positions = tree.positions.clamp(max=self.max_length - 1)
+            positions = tree.positions.clamp(max=length - 1)
         cos, sin = cos[positions], sin[positions]
         if cos.dim() == 3:  # ragged rows: one angle per row and token, the same for all heads
             cos, sin = cos[:, None], sin[:, None]

@@ -1,6 +1,6 @@
 """Prefill: read the prompt.
 
-All of a prompt but its last token goes through the model at once. The last one is pending: it is
+All of a prompt but its last token goes through the model, in few forwards. The last one is pending: it is
 committed, but not in the cache yet. Every round begins by reading the pending token, so the first round
 is like all others.
 """
@@ -14,6 +14,8 @@ from minispec.core.batch import Prompts
 from minispec.core.cache import KVCache
 from minispec.core.model import LanguageModel
 
+BLOCK = 512  # tokens a row in one forward: a mask has as many numbers for each token of the context
+
 
 def prefill(model: LanguageModel, prompts: Prompts) -> tuple[KVCache, Tensor]:
     """Reads prompts, one list of token ids per row; rows may differ in length.
@@ -26,9 +28,10 @@ def prefill(model: LanguageModel, prompts: Prompts) -> tuple[KVCache, Tensor]:
     lengths = [len(prompt) - 1 for prompt in prompts]
     if max(lengths) == 0:
         return cache, torch.zeros(len(prompts), 0, model.hidden_size, device=model.device)
-    hidden = model.hidden(pad(prompts, max(lengths), model.device), cache)
+    tokens = pad(prompts, max(lengths), model.device)
+    hidden = [model.hidden(block, cache) for block in tokens.split(BLOCK, 1)]
     cache.truncate(lengths)  # what was padding is forgotten
-    return cache, hidden
+    return cache, torch.cat(hidden, 1)
 
 
 def refill(model: LanguageModel, cache: KVCache, rows: Sequence[int], prompts: Prompts) -> Tensor:

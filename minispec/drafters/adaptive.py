@@ -207,21 +207,21 @@ class AdaptiveDrafter:
             self._wake()
         return self._drafter.propose(pending, width, warp, rng)
 
-    @property
-    def seconds(self) -> float:
-        """What the next round takes, if it is drafted here and some token is rejected."""
-        return self._costs.of_round(self.width)
+    def seconds(self, k: int) -> float:
+        """Returns what the next round takes, of at most k drafted tokens of which some are rejected."""
+        return self._costs.of_round(min(self.width, k))
 
-    def gain(self, pace: float, rows: int = 1) -> float:
+    def gain(self, k: int, pace: float, rows: int = 1) -> float:
         """Returns how many tokens the next draft gains more than would come in its seconds; at least 0.
 
         Args:
+            k: the most drafted tokens.
             pace: the tokens that come in a second.
             rows: how many gain.
         """
-        kept = list(accumulate(self._acceptance.probabilities()[: self.width], mul))
+        kept = list(accumulate(self._acceptance.probabilities()[: min(self.width, k)], mul))
         wakes = self._costs.restart / self._pace if self._rests else 0.0  # one reading serves several rounds
-        return max(0.0, rows * sum(kept) - pace * (self.seconds + wakes - self._costs.of_round(0)))
+        return max(0.0, rows * sum(kept) - pace * (self.seconds(k) + wakes - self._costs.of_round(0)))
 
     def follow(self, round: Round) -> None:
         """Takes a round that another has drafted: the text goes on, and nothing is learned.

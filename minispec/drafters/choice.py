@@ -13,6 +13,8 @@ drawn after the choice, and what is drawn changes neither the choice nor the wid
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
+from operator import mul
 
 import torch
 from torch import Tensor
@@ -31,7 +33,7 @@ from minispec.drafters.suffix import SuffixDrafter
 
 # How often the next token is right after a match of 1, 2, 3 to 4, 5 to 8, 9 to 16 and more tokens, before
 # anything is known of a text.
-PRIOR = (0.2, 0.4, 0.55, 0.7, 0.8, 0.9)
+PRIOR = (0.15, 0.3, 0.5, 0.65, 0.8, 0.9)
 # What a draft may be taken to cost where nothing was measured: each token 3% of a forward.
 ASSUMED = Costs(
     t_draft=0.25, t_target={1: 1.0, LARGEST_K + 1: 1.0 + 0.03 * LARGEST_K}, catch_up=0.25, restart=1.0
@@ -49,7 +51,7 @@ class MatchAcceptance:
     first one after a match of 5.
     """
 
-    def __init__(self, prior: Sequence[float] = PRIOR, weight: float = 4.0, memory: float = 0.98) -> None:
+    def __init__(self, prior: Sequence[float] = PRIOR, weight: float = 10.0, memory: float = 0.97) -> None:
         """Starts without any test.
 
         Args:
@@ -62,11 +64,12 @@ class MatchAcceptance:
         """
         if not prior or not all(0 <= p <= 1 for p in prior) or not weight > 0 or not 0 < memory <= 1:
             raise ValueError(f"prior {prior}, weight {weight}, memory {memory}: one of them cannot be")
-        self._prior = [weight * p for p in prior]
+        self._prior = prior
         self._weight = weight
         self._memory = memory
         self._right = [0.0] * len(prior)
         self._tested = [0.0] * len(prior)
+        self._probs = list(prior)
 
     def update(self, match: int, tokens: Sequence[int], emitted: Sequence[int]) -> None:
         """Takes a round: tokens that were looked up after a match, up to a wrong one, and those that came."""
@@ -74,18 +77,15 @@ class MatchAcceptance:
             n = self._length(match + i)
             self._tested[n] = self._memory * self._tested[n] + 1
             self._right[n] = self._memory * self._right[n] + (token == came)
+            counted = self._right[n] + self._weight * self._prior[n]
+            self._probs[n] = counted / (self._tested[n] + self._weight)
             if token != came:
                 return
 
     def kept(self, match: int, count: int) -> list[float]:
         """Returns how many of the first 0, 1, …, count tokens after a match will be kept, on average."""
-        kept = [0.0]
-        all_kept = 1.0
-        for i in range(count):
-            n = self._length(match + i)
-            all_kept *= (self._right[n] + self._prior[n]) / (self._tested[n] + self._weight)
-            kept.append(kept[-1] + all_kept)
-        return kept
+        alphas = [self._probs[self._length(n)] for n in range(match, match + count)]
+        return list(accumulate(accumulate(alphas, mul), initial=0.0))
 
     def _length(self, match: int) -> int:
         """Returns which length is meant by a match of so many tokens, at least 1."""
@@ -139,6 +139,7 @@ class ChoosingDrafter(LooksUp):
         self._dtype = dtype
         looked_up = replace(costs, t_draft=0.0, catch_up=0.0)
         self._seconds = [looked_up.of_round(width) for width in range(min(most, costs.most) + 1)]
+        self._extra = [seconds - self._seconds[0] for seconds in self._seconds]
         self._acceptance = [acceptance() for _ in look_ups]
         self._live: list[bool] = []
         self._emitted = 0.0  # tokens, and the seconds that they took by `costs`: of late
@@ -187,15 +188,13 @@ class ChoosingDrafter(LooksUp):
             list(zip(drafter.matches(), drafter.look_up(most), strict=True)) for drafter in self._look_ups
         ]
         offers = [self._best_offer(row) for row in range(len(self._live))]
-        gains = [
-            sum(kept[min(width, len(tokens))] for kept, tokens in offers)
-            - pace * (self._seconds[width] - self._seconds[0])
-            for width in range(most + 1)
-        ]
+        padded = [[*kept, *[kept[-1]] * (most - len(tokens))] for kept, tokens in offers]
+        kept_of_all = map(sum, zip(*padded, strict=True))
+        gains = [kept - pace * extra for kept, extra in zip(kept_of_all, self._extra, strict=False)]
         width = gains.index(max(gains))
-        if self._other is not None and self._other.gain(pace, sum(self._live)) >= gains[width]:
+        if self._other is not None and self._other.gain(k, pace, sum(self._live)) >= gains[width]:
             self._asks = True
-            self._takes = self._other.seconds
+            self._takes = self._other.seconds(k)
             return None
         self._takes = self._seconds[width]
         return [tokens[:width] for _, tokens in offers]

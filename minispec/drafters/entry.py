@@ -43,5 +43,5 @@ class DrafterEntry:
 
     def check_draft(self, has_draft: bool) -> None:
         """Raises ValueError if the drafter needs a draft model, and there is none."""
-        if self.uses_draft_model and not has_draft:
+        if self.uses_draft_model and not self.chooses and not has_draft:
             raise ValueError(f"the drafter {self.name} needs a draft model: give one with --draft")

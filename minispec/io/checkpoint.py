@@ -17,12 +17,13 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minispec.core.model import GPT
@@ -178,7 +179,7 @@ def check_pair(pair: Pair, location: str) -> None:
         f": draft and target must share one vocabulary: the draft has {pair.draft.vocab_size} tokens, "
         f"the target {vocab_size}": pair.draft.vocab_size != vocab_size,
         f": the tokenizer has {pair.tokenizer.vocab_size} tokens, the models {vocab_size}": (
-            pair.tokenizer.vocab_size != vocab_size
+            pair.tokenizer.vocab_size > vocab_size  # more ids than tokens are padding
         ),
         "/pair.json: name should be a text that can be printed": (
             not isinstance(name, str) or not name.isprintable()
@@ -215,8 +216,9 @@ def read_model(source: Source, *, device: str | torch.device, dtype: torch.dtype
     """Reads one model; a ValueError says what is wrong with it. The arguments are those of `load_model`."""
     if source.gguf is None:
         return read_folder(source.path, device=device, dtype=dtype)
+    config = config_of(source.gguf)
     with torch.device("meta"):
-        model = GPT(config_of(source.gguf))
+        model = GPT(config)
     weights = GGUFWeights(source.gguf, model, dtype)
     if mismatch := describe_mismatch(model, weights.outlines()):
         raise ValueError(f"{source.path} does not fit its own config: {mismatch}")
@@ -269,6 +271,25 @@ def fill(model: GPT, weights: Mapping[str, Tensor], device: str | torch.device, 
     if tied:
         model.lm_head.weight = model.embed_tokens.weight
     return model.requires_grad_(False).eval()
+
+
+def with_vocabulary(model: GPT, vocab_size: int) -> GPT:
+    """Returns a model that knows so many ids: the last are left out, or zeros stand for those that it lacks.
+
+    It is for a draft: whatever it thinks of ids that no token has, text is distributed as the target's.
+    """
+    missing = vocab_size - model.vocab_size
+    if not missing:
+        return model
+    with torch.device("meta"):
+        resized = GPT(replace(model.config, vocab_size=vocab_size))
+    weights = model.state_dict()
+    for name in ("embed_tokens.weight", "lm_head.weight"):
+        weights[name] = F.pad(weights[name], (0, 0, 0, missing))
+    resized.load_state_dict(weights, assign=True)
+    if model.config.tied:
+        resized.lm_head.weight = resized.embed_tokens.weight
+    return resized.requires_grad_(False).eval()
 
 
 def describe_mismatch(model: nn.Module, weights: Mapping[str, Tensor]) -> str | None:

@@ -28,11 +28,19 @@ EMBEDDING = "token_embd.weight"
 HEAD = "output.weight"
 ROTARY = "rope_freqs.weight"
 SUFFIXES = (".weight", ".bias")
+# How Llama 3.1 and later scale positions. A file has the divisors that come of it; the largest is its factor.
+LLAMA_3 = {
+    "rope_type": "llama3",
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
 ALIGNMENTS = tuple(2**n for n in range(3, 17))
 STRING = 8
 ARRAY = 9
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-MAX_COUNT = 2**21  # of fields, of tensors, and of the entries of a list: twice the largest vocabulary
+MAX_COUNT = 2**21  # entries of a list; twice the largest vocabulary
+MAX_NAMES = 2**16  # fields, and tensors
 MAX_DIMENSIONS = 4
 ROWS = 1024  # of a matrix, dequantised at once
 TABLES = tomllib.loads(Path(__file__).with_name("gguf.toml").read_text(encoding="utf-8"))
@@ -114,8 +122,9 @@ def open_gguf(path: Path) -> GGUFFile:
             raise ValueError(f"it begins with {magic!r}, not with {MAGIC!r}")
         if (version := reader.number("I")) not in VERSIONS:
             raise ValueError(f"it has version {version}; minispec reads 2 and 3, with the low byte first")
-        tensor_count = reader.count()
-        fields = unique((reader.text(), reader.value(reader.number("I"))) for _ in range(reader.count()))
+        tensor_count = reader.count(maximum=MAX_NAMES)
+        field_count = reader.count(maximum=MAX_NAMES)
+        fields = unique((reader.text(), reader.value(reader.number("I"))) for _ in range(field_count))
         return GGUFFile(path, data, fields, read_tensors(reader, tensor_count, fields, len(data)))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read as GGUF: {error}") from error
@@ -177,14 +186,28 @@ def config_of(file: GGUFFile) -> GPTConfig:
     data = {name: fields[key] for name, key in TABLES["config"].items() if key in fields}
     # A float32 has seven digits: 1e-05 comes as 9.99999975e-06.
     data = {name: float(f"{v:.7g}") if isinstance(v, float) else v for name, v in data.items()}
-    usual = {"num_key_value_heads": data.get("num_attention_heads"), "rope_theta": 10_000.0}
+    usual = {"num_key_value_heads": data.get("num_attention_heads")}
     described = {"model_type": architecture_of(file), "tie_word_embeddings": HEAD not in file.tensors}
+    if ROTARY in file.tensors:
+        divisors = read_weight(file, ROTARY, None, torch.float64)
+        described["rope_scaling"] = LLAMA_3 | {"factor": float(divisors.max())}
     if EMBEDDING in file.tensors:
         described["vocab_size"] = file.tensors[EMBEDDING].shape[0]
     config = config_from_json(usual | data | described, file.path)
     for key in TABLES["head_dims"]:
         check_value(file, f"{prefix}{key}", fields.get(key, config.head_dim), config.head_dim)
+    if ROTARY in file.tensors and not are_divisors(config, divisors):
+        raise ValueError(f"{file.path} has {ROTARY} that scale positions in another way than Llama 3 does")
     return config
+
+
+def are_divisors(config: GPTConfig, divisors: Tensor) -> bool:
+    """Returns whether [head_dim / 2] numbers are what the scaling of a config divides frequencies by."""
+    half = torch.arange(0, config.head_dim, 2, dtype=torch.float64)
+    frequency = config.rope_theta ** (-half / config.head_dim)
+    if config.rope_scaling is None or divisors.shape != frequency.shape:
+        return False
+    return torch.allclose(frequency / config.rope_scaling.scale(frequency), divisors, rtol=1e-4)
 
 
 def architecture_of(file: GGUFFile) -> str:
@@ -233,7 +256,7 @@ class GGUFWeights(Mapping[str, Tensor]):
         return len(self._names)
 
     def outlines(self) -> dict[str, Tensor]:
-        """Returns a tensor of each one's shape, without memory."""
+        """Returns a tensor without memory for each, [out, in] or [n]."""
         shapes = {name: self._file.tensors[stored].shape for name, stored in self._names.items()}
         return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
 

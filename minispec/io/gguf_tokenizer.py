@@ -12,7 +12,8 @@ from tokenizers import Tokenizer as Library
 
 from minispec.io.files import format_value
 from minispec.io.gguf import TABLES, GGUFFile
-from minispec.io.tokenizer import Tokenizer
+from minispec.io.tokenizer import Tokenizer, library_errors
+from minispec.io.tokenizer_config import TokenizerConfig
 
 NORMAL = 1
 UNKNOWN = 2
@@ -26,28 +27,37 @@ ENDS = ("eos", "eot", "eom")
 
 def load_gguf_tokenizer(file: GGUFFile) -> Tokenizer:
     """Returns a file's tokenizer; ValueError if there is none that is known."""
-    try:
-        return Tokenizer(Library.from_str(json.dumps(tokenizer_data(file))))
-    except BaseException as error:  # the library raises plain Exception; where it panics, a BaseException
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        raise ValueError(
-            f"{file.path} cannot be used as a tokenizer: {' '.join(str(error).split())}"
-        ) from error
+    with library_errors(f"{file.path} cannot be used as a tokenizer"):
+        library = Library.from_str(json.dumps(tokenizer_data(file)))
+        return Tokenizer(library, tokenizer_config(file))
+
+
+def tokenizer_config(file: GGUFFile) -> TokenizerConfig:
+    """Returns what a file says beside its tokens: which begin and end a text, and the chat template."""
+    tokens = entries(file, "tokens", str)
+    ids = {name: token_id(file, name, len(tokens)) for name in ("bos", *ENDS)}
+    begins = file.fields["tokenizer.ggml.model"] == "llama" or pre_tokenizer(file).get("add_bos", False)
+    template = file.fields.get("tokenizer.chat_template")
+    if not isinstance(template, str | None):
+        raise ValueError(f"tokenizer.chat_template is {format_value(template)}; it should be a text")
+    return TokenizerConfig(
+        special_tokens={f"{name}_token": tokens[i] for name, i in ids.items() if i is not None},
+        ends=tuple(i for name, i in ids.items() if name in ENDS and i is not None),
+        add_bos=bool(file.fields.get("tokenizer.ggml.add_bos_token", begins)),
+        chat_template=template,
+    )
 
 
 def tokenizer_data(file: GGUFFile) -> dict[str, Any]:
     """Returns a file's tokenizer as `tokenizer.json` has it; ValueError if there is none that is known."""
     kind = file.fields.get("tokenizer.ggml.model")
     if kind not in ("gpt2", "llama"):
-        raise ValueError(
-            f"{file.path} has a tokenizer of kind {format_value(kind)}; minispec reads gpt2, llama"
-        )
+        raise ValueError(f"it is of kind {format_value(kind)}; minispec reads gpt2, llama")
     tokens = entries(file, "tokens", str)
     kinds = of_each(file, "token_type", int, tokens)
     vocab = {token: i for i, token in enumerate(tokens) if kinds[i] != UNUSED}
     if len(vocab) != len(tokens) - kinds.count(UNUSED):
-        raise ValueError(f"{file.path}: two of tokenizer.ggml.tokens are equal")
+        raise ValueError("two of tokenizer.ggml.tokens are equal")
     added = [token for token, i in vocab.items() if kinds[i] in (UNKNOWN, CONTROL, USER_DEFINED)]
     parts = byte_level(file, vocab) if kind == "gpt2" else sentencepiece(file, vocab, kinds)
     return parts | {
@@ -57,7 +67,6 @@ def tokenizer_data(file: GGUFFile) -> dict[str, Any]:
             | dict.fromkeys(("normalized", "single_word", "lstrip", "rstrip"), False)
             for token in added
         ],
-        "post_processor": first_token(file, tokens),
     }
 
 
@@ -83,7 +92,7 @@ def pre_tokenizer(file: GGUFFile) -> Mapping[str, Any]:
     known: Mapping[str, Mapping[str, Any]] = TABLES["pre"]
     if not isinstance(name, str) or name not in known:
         names = ", ".join(known)
-        raise ValueError(f"{file.path} has tokenizer.ggml.pre {format_value(name)}; minispec reads {names}")
+        raise ValueError(f"it has tokenizer.ggml.pre {format_value(name)}; minispec reads {names}")
     return known[name]
 
 
@@ -129,44 +138,20 @@ def merges_of(pieces: Sequence[str]) -> list[tuple[str, str]]:
     ]
 
 
-def first_token(file: GGUFFile, tokens: Sequence[str]) -> dict[str, Any] | None:
-    """Returns the post-processor that puts a first token before each text, where the file asks for one."""
-    pre = TABLES["pre"].get(str(file.fields.get("tokenizer.ggml.pre")), {})
-    is_usual = file.fields["tokenizer.ggml.model"] == "llama" or "ignore_merges" in pre
-    if not file.fields.get("tokenizer.ggml.add_bos_token", is_usual):
-        return None
-    (first,) = token_ids(file, ("bos",), len(tokens)) or [0]
-    token = tokens[first]
-    start = {"SpecialToken": {"id": token, "type_id": 0}}
-    texts = [{"Sequence": {"id": name, "type_id": 0}} for name in "AB"]
-    return {
-        "type": "TemplateProcessing",
-        "single": [start, texts[0]],
-        "pair": [start, *texts],
-        "special_tokens": {token: {"id": token, "ids": [first], "tokens": [token]}},
-    }
-
-
-def end_ids(file: GGUFFile) -> list[int]:
-    """Returns the ids that end a text."""
-    return token_ids(file, ENDS, len(entries(file, "tokens", str)))
-
-
-def token_ids(file: GGUFFile, names: Sequence[str], vocab_size: int) -> list[int]:
-    """Returns the ids that a file has under some names; ValueError if one is none of its tokens."""
-    keys = [f"tokenizer.ggml.{name}_token_id" for name in names]
-    ids = {key: file.fields[key] for key in keys if key in file.fields}
-    for key, value in ids.items():
-        if type(value) is not int or not 0 <= value < vocab_size:
-            raise ValueError(f"{file.path} has {key} {format_value(value)}; it has {vocab_size:,} tokens")
-    return [*ids.values()]
+def token_id(file: GGUFFile, name: str, vocab_size: int) -> int | None:
+    """Returns the id of a token that a file names, if it does; ValueError if that is none of its tokens."""
+    key = f"tokenizer.ggml.{name}_token_id"
+    found = file.fields.get(key)
+    if found is not None and (type(found) is not int or not 0 <= found < vocab_size):
+        raise ValueError(f"it has {key} {format_value(found)}, and {vocab_size:,} tokens")
+    return found
 
 
 def entries(file: GGUFFile, name: str, kind: type) -> list[Any]:
     """Returns a list of what a file says about its tokenizer; ValueError if it is none, of one kind."""
     found = file.fields.get(f"tokenizer.ggml.{name}")
     if not isinstance(found, list) or any(type(entry) is not kind for entry in found):
-        raise ValueError(f"{file.path}: tokenizer.ggml.{name} should be a list, of {kind.__name__} each")
+        raise ValueError(f"tokenizer.ggml.{name} should be a list, of {kind.__name__} each")
     return found
 
 
@@ -174,5 +159,5 @@ def of_each(file: GGUFFile, name: str, kind: type, tokens: Sequence[object]) -> 
     """Returns what a file says of each of its tokens; ValueError if it does not."""
     found = entries(file, name, kind)
     if len(found) != len(tokens):
-        raise ValueError(f"{file.path}: tokenizer.ggml.{name} has {len(found):,} for {len(tokens):,} tokens")
+        raise ValueError(f"tokenizer.ggml.{name} has {len(found):,} for {len(tokens):,} tokens")
     return found

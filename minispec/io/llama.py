@@ -1,7 +1,7 @@
-"""Llama: the words and files of Hugging Face's `LlamaForCausalLM`, of transformers 4 and 5.
+"""Llama and its relatives: the words and files of Hugging Face's models, of transformers 4 and 5.
 
-Our model is a plain Llama: no biases, SiLU, rotary positions that nothing stretches. What says more is
-refused. Nothing is ever unpickled.
+Llama 2 and 3, SmolLM2, Mistral, Qwen 2, 2.5 and 3 differ in few things: see `llama.toml`. What a config says
+that our model does not compute is refused. Nothing is ever unpickled.
 """
 
 import tomllib
@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from minispec.core.model import GPTConfig
+from minispec.core.model import GPTConfig, RopeScaling
 from minispec.io.files import format_value, read_json
 
 WEIGHTS = "model.safetensors"
@@ -25,66 +25,95 @@ FLOAT_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # The fields in which transformers 4 and 5 describe rotary positions.
 ROTARY = ("rope_scaling", "rope_parameters")
 TABLES = tomllib.loads(Path(__file__).with_name("llama.toml").read_text(encoding="utf-8"))
-FIELDS: Mapping[str, tuple[str, str, float]] = TABLES["fields"]
+Fields = Mapping[str, tuple[str, str, float]]
+FAMILIES: Mapping[str, Mapping[str, Any]] = TABLES["families"]
+FIELDS: Fields = TABLES["fields"]
+SCALING: Fields = TABLES["scaling"]
 # What a value may be; the last type is the one that it has in `GPTConfig`.
 TYPES = {"true or false": (bool,), "an integer": (int,), "a number": (int, float)}
 MAX_HEAD_DIM = 2**14
 
 
 def config_to_json(config: GPTConfig, dtype: torch.dtype) -> dict[str, Any]:
-    """Returns a config as the fields of Hugging Face's `config.json`."""
+    """Returns a config as the fields of Hugging Face's `config.json`; ValueError if no family is like it."""
+    parts = {"qkv_bias": config.qkv_bias, "qk_norm": config.qk_norm}
+    families = [name for name, family in FAMILIES.items() if family["parts"] == parts]
+    if not families:
+        raise ValueError("no family of models has biases of queries and keys and norms of them, too")
+    scaling = config.rope_scaling
+    described = {name: getattr(scaling, field) for name, (field, _, _) in SCALING.items() if scaling}
     return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": [FAMILIES[families[0]]["architecture"]],
+        "model_type": families[0],
         **TABLES["required"],
         "head_dim": config.head_dim,
         "torch_dtype": str(dtype).removeprefix("torch."),
         **{name: getattr(config, config_field) for name, (config_field, _, _) in FIELDS.items()},
+        **({"rope_scaling": {"rope_type": "llama3", **described}} if described else {}),
     }
 
 
 def config_from_json(data: Mapping[str, Any], path: Path) -> GPTConfig:
-    """Reads the fields of `config.json`; ValueError if it is no plain Llama, or a size is impossible."""
-    if data.get("model_type") != "llama":
-        raise ValueError(f"{path} describes {format_value(data.get('model_type'))}; minispec reads 'llama'")
-    for name, value in TABLES["required"].items():
+    """Reads the fields of `config.json`; ValueError if it says what our model is not, or cannot be."""
+    name = data.get("model_type")
+    if name not in list(FAMILIES):
+        raise ValueError(f"{path} describes {format_value(name)}; minispec reads {', '.join(FAMILIES)}")
+    family = FAMILIES[name]
+    data = {
+        name: value
+        for name, value in {**TABLES["missing"], **family["missing"], **data}.items()
+        if value is not None and name not in family["ignored"]
+    }
+    data.setdefault("num_key_value_heads", data.get("num_attention_heads"))
+    rotary = read_rotary(data, path)
+    sizes = read_fields(FIELDS, data | rotary, path)
+    supported = TABLES["required"] | TABLES["unsupported"] | dict.fromkeys(TABLES["absent"])
+    supported["layer_types"] = ["full_attention"] * sizes["layers"]
+    for name, value in supported.items():
         if data.get(name, value) != value:
-            raise ValueError(f"{path} has {name} {format_value(data[name])}; minispec reads {value!r} only")
-    data = read_rotary(data, path)
-    for name, (_, kind, maximum) in FIELDS.items():
-        if name not in data:
-            raise ValueError(f"{path} lacks {name}")
-        check_field(path, name, data[name], kind, maximum)
+            raise ValueError(
+                f"{path} has {name} {format_value(data[name])}; minispec reads {format_value(value)} only"
+            )
+    scales = read_fields(SCALING, rotary, path) if "factor" in rotary else None
     head_size = data.get("head_dim")
     if head_size is not None:
         check_field(path, "head_dim", head_size, "an integer", MAX_HEAD_DIM)
-        if head_size * data["num_attention_heads"] == data["hidden_size"]:
+        if head_size * sizes["heads"] == sizes["width"]:
             head_size = None  # as it would be if nothing were said
     try:
-        sizes = {field: TYPES[kind][-1](data[name]) for name, (field, kind, _) in FIELDS.items()}
-        return GPTConfig(**sizes, head_size=head_size)
+        scaling = RopeScaling(**scales) if scales else None
+        return GPTConfig(**sizes, **family["parts"], head_size=head_size, rope_scaling=scaling)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
 def read_rotary(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Returns a config's fields, with `rope_theta` where transformers 4 has it.
+    """Returns what a config says of rotary positions: `rope_theta`, and how they are scaled, if they are.
 
-    transformers 5 keeps it in `rope_parameters`. Raises ValueError if positions are turned in another way.
+    transformers 4 keeps the former elsewhere. Raises ValueError if positions are rotated in another way.
     """
-    fields = dict(data)
-    for name in ROTARY:
-        rotary = fields.pop(name, None)
-        if rotary is None:
-            continue
-        if not isinstance(rotary, dict) or any(
-            TABLES["rotary"].get(key) != value for key, value in rotary.items() if key != "rope_theta"
-        ):
-            raise ValueError(
-                f"{path} has {name} {format_value(rotary)}; minispec reads None or "
-                "{'rope_type': 'default'} only"
-            )
-        fields |= {key: value for key, value in rotary.items() if key == "rope_theta"}
+    name = next((name for name in ROTARY if name in data), "")
+    rotary = data.get(name, {})
+    if isinstance(rotary, dict):
+        kind = rotary.get("rope_type", rotary.get("type", "default"))
+        plain = {"rope_type": kind, "type": kind, "partial_rotary_factor": 1}
+        fields = {key: value for key, value in rotary.items() if plain.get(key) != value}
+        if (kind, fields.keys() - {"rope_theta"}) in (("default", set()), ("llama3", set(SCALING))):
+            return fields
+    raise ValueError(
+        f"{path} has {name} {format_value(rotary)}; minispec reads rope_type 'default', or 'llama3' with "
+        f"{', '.join(SCALING)}"
+    )
+
+
+def read_fields(table: Fields, data: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Returns fields by our names for them; ValueError if one is missing or out of bounds."""
+    fields = {}
+    for name, (field, kind, maximum) in table.items():
+        if name not in data:
+            raise ValueError(f"{path} lacks {name}")
+        check_field(path, name, data[name], kind, maximum)
+        fields[field] = TYPES[kind][-1](data[name])
     return fields
 
 

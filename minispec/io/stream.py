@@ -26,10 +26,13 @@ class TextStream:
         """Starts an empty stream."""
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._previous: int | None = None
 
     def push(self, token: int) -> str:
         """Takes a token; returns the text that is complete now, perhaps none."""
-        return self._decoder.decode(self._tokenizer.bytes_of(token))
+        data = self._tokenizer.bytes_after(self._previous, token)
+        self._previous = token
+        return self._decoder.decode(data)
 
     def flush(self) -> str:
         """Returns what is held back, incomplete as it is."""

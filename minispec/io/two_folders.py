@@ -5,11 +5,11 @@ from pathlib import Path
 
 import torch
 
-from minispec.io.checkpoint import Pair, check_pair, read_model
+from minispec.io.checkpoint import Pair, check_pair, read_model, with_vocabulary
 from minispec.io.files import format_path, printable_line
 from minispec.io.gguf_tokenizer import load_gguf_tokenizer
 from minispec.io.source import Source, find_source
-from minispec.io.tokenizer import Tokenizer, load_tokenizer
+from minispec.io.tokenizer import Tokenizer, first_difference, load_tokenizer
 
 
 def load_models(
@@ -22,10 +22,11 @@ def load_models(
     """Loads a target, and a draft if there is one, that are no pair.
 
     Args:
-        target: a folder, a GGUF file or a model on a hub (see `find_source`). The `tokenizer.json` lies in
-            the folder, or in the folder around it.
-        draft: likewise; a tokenizer that it has must have the same tokens as the target's. None: the pair's
-            draft is the target itself, for drafters that need no draft model.
+        target: a folder, a GGUF file or a model on a hub (see `find_source`). The tokenizer of a folder
+            lies in it, or in the folder around it.
+        draft: likewise; a tokenizer that it has must have the same tokens as the target's; its last ids may
+            be missing. It is made to know as many ids as the target. None: the pair's draft is the target
+            itself, for drafters that need no draft model.
         device: where to put the models.
         dtype: float32, bfloat16 or float64.
 
@@ -37,19 +38,21 @@ def load_models(
     """
     sources = [find_source(what) for what in (target, draft) if what is not None]
     found = [tokenizers_of(source) for source in sources]
+    location = " and ".join(format_path(source.path) for source in sources)
     if not found[0]:
         raise ValueError(
             f"{format_path(sources[0].path)} has no tokenizer.json, nor has the folder around it"
         )
     tokenizers = [*chain(*found)]
+    if difference := first_difference(tokenizers[0], tokenizers[-1]):
+        raise ValueError(f"{location}: draft and target must share one vocabulary: {difference}")
     models = [read_model(source, device=device, dtype=dtype) for source in sources]
+    if models[-1].vocab_size >= tokenizers[-1].vocab_size:
+        models[-1] = with_vocabulary(models[-1], models[0].vocab_size)
     name = printable_line(" + ".join(Path(source.name).name for source in sources))
     info = {"name": name, "sources": [source.name for source in sources]}
     pair = Pair(models[0], models[-1], tokenizers[0], sources[0].path, info)
-    location = " and ".join(format_path(source.path) for source in sources)
     check_pair(pair, location)
-    if tokenizers[0].library.get_vocab() != tokenizers[-1].library.get_vocab():
-        raise ValueError(f"{location}: draft and target must share one vocabulary: their tokenizers differ")
     return pair
 
 

@@ -29,7 +29,7 @@ def load_walkthrough(verifier: str = "greedy", pair: str | Path = "stories") -> 
 
 def vocabulary(pair: Pair) -> tuple[str, ...]:
     """Returns the text of every id."""
-    return tuple(pair.tokenizer.piece(token) for token in range(pair.tokenizer.vocab_size))
+    return tuple(pair.tokenizer.piece(token) for token in range(pair.target.vocab_size))
 
 
 def record_pair(
@@ -51,5 +51,5 @@ def record_pair(
         verifier=rule,
         max_new_tokens=max_new_tokens,
         warp=Warp(temperature),
-        eos=pair.tokenizer.end_of_text,
+        eos=pair.tokenizer.ends,
     )

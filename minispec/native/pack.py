@@ -3,6 +3,7 @@
 * Queries, keys and values come out of one product. Matrices lie transposed.
 * The two axes of each rotary pair lie side by side, in queries and keys alike, so that their products do not
   change.
+* Biases of queries, keys and values come after one another, as what they are added to.
 * A norm divides by hypot(‖x‖, √(D·ε)): √D times the root of mean square plus ε. That √D goes into its gain.
 
 No number of a matrix changes. So weights of 16 bits stay exactly what they are, and all sums are of 32 bits.
@@ -22,7 +23,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_tables
+from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, rotary_frequencies
 from minispec.native.checks import check
 from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
 
@@ -97,17 +98,15 @@ def pack_layers(
     """
     check_parts(config, [*blocks, norm])
     dtype = COMPUTES_IN[native.dtype]
-    half = config.head_dim // 2
-    tables = [table[:, :half].to(dtype) for table in rotary_tables(config)]
     layers = [weight for block in blocks for weight in packed_block(cast(Block, block), config, native.dtype)]
     embedding = None if ends is None else ends[0].to(dtype)
     head = None if ends is None else packed_matrix(ends[1], native.dtype)
-    weights = [embedding, *layers, head, packed_gain(norm.weight, dtype), *tables]
+    weights = [embedding, *layers, head, packed_gain(norm.weight, dtype), rotary_frequencies(config)]
     kept = [None if weight is None else weight.detach().contiguous() for weight in weights]
     addresses = (ADDRESS * len(kept))(*[None if weight is None else weight.data_ptr() for weight in kept])
     c = config
     sizes = (c.vocab_size, len(blocks), c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-    return Packed(native, "model", (INT * len(sizes))(*sizes), c.width * norm.eps, threads, addresses)
+    return Packed(native, "model", (INT * len(sizes))(*sizes), norm.eps, threads, addresses)
 
 
 def check_type(module: nn.Module, dtype: torch.dtype) -> None:
@@ -140,18 +139,27 @@ def sizes_of(model: nn.Module) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in model.state_dict().items()}
 
 
-def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Tensor]:
-    """Returns one layer's matrices and its gains [D], in the order of `pack_layers`."""
+def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Tensor | None]:
+    """Returns one layer's matrices, gains [D], bias and gains [head_dim], in the order of `pack_layers`."""
     attention = block.self_attn
     mlp = block.mlp
     size = config.head_dim
-    q, k = (side_by_side(projection.weight, size) for projection in (attention.q_proj, attention.k_proj))
-    matrices = [torch.cat([q, k, attention.v_proj.weight]), attention.o_proj.weight]
-    matrices += [mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
+    dtype = COMPUTES_IN[kept]
+    q, k, v = attention.q_proj, attention.k_proj, attention.v_proj
+    qkv = torch.cat([side_by_side(q.weight, size), side_by_side(k.weight, size), v.weight])
+    matrices = [qkv, attention.o_proj.weight, mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
     gains = [norm.weight for norm in (block.input_layernorm, block.post_attention_layernorm)]
+    bias = None
+    if config.qkv_bias:
+        bias = torch.cat([side_by_side(q.bias, size), side_by_side(k.bias, size), v.bias]).to(dtype)
     return [
         *(packed_matrix(weight, kept) for weight in matrices),
-        *(packed_gain(gain, COMPUTES_IN[kept]) for gain in gains),
+        *(packed_gain(gain, dtype) for gain in gains),
+        bias,
+        *(
+            packed_gain(side_by_side(norm.weight, size), dtype) if isinstance(norm, RMSNorm) else None
+            for norm in (attention.q_norm, attention.k_norm)
+        ),
     ]
 
 
@@ -207,6 +215,6 @@ def packed_gain(gain: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def side_by_side(weight: Tensor, head_dim: int) -> Tensor:
-    """Reorders each head's outputs so that the axes of a rotary pair are neighbours: [out, D] -> the same."""
-    halves = weight.view(-1, 2, head_dim // 2, weight.shape[1])  # the two halves of a head are the two axes
+    """Reorders each head's outputs so that the axes of a rotary pair are neighbours: [out, …] -> the same."""
+    halves = weight.view(-1, 2, head_dim // 2, *weight.shape[1:])  # the two halves of a head are the two axes
     return halves.transpose(1, 2).reshape(weight.shape)

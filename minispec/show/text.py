@@ -132,7 +132,7 @@ def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, prompt
             continue
         last = ""
         for token, kind in with_rejected(r, row):
-            if token == tokenizer.end_of_text:
+            if token in tokenizer.ends:
                 text = " <end>"
             elif kind == "rejected":
                 text = printable(tokenizer.piece(token)).replace("\n", "\\n")

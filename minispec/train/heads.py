@@ -150,7 +150,7 @@ def parallel_guesses(
     positions = positions.to(tokens.device)
     x = target.embed_tokens(tokens)
     x = torch.cat([x, layers.mask.expand(len(x), len(positions) - n, -1)], dim=1)
-    cos, sin = (table[positions] for table in rotary_tables(target.config, target.dtype, target.device))
+    cos, sin = (table[positions] for table in rotary_tables(target.config, n, target.dtype, target.device))
     states = layers(x, View(cos, sin, visible.to(tokens.device), UnrolledCache()))
     logits = target.head(layers.correct(states, target.embed_tokens(tokens[:, positions])))
     return [(logits[:, entries], positions[entries]) for entries in chosen]

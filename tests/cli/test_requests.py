@@ -114,8 +114,12 @@ def test_end_of_text_ends_what_does_not_say_otherwise(pair):
     lines = [
         json.dumps({"prompt": "a"} | more) for more in ({}, {"eos": True}, {"eos": False}, {"eos": [4, 9]})
     ]
+    encode = models.tokenizer.encode
     ends = [
-        [request.eos for request in parse_requests(lines, {"max_new_tokens": 5, "eos": eos}, models, 96)]
+        [
+            request.eos
+            for request in parse_requests(lines, {"max_new_tokens": 5, "eos": eos}, models, 96, encode)
+        ]
         for eos in (True, False)
     ]
     end = models.tokenizer.end_of_text

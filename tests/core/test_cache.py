@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from minispec import KVCache
 from minispec.core.cache import STEP
+from minispec.core.prefill import prefill
 
 CAPACITY = 12
 
@@ -92,6 +93,21 @@ def test_more_rows_than_memory_allows_are_refused():
 
 
 @torch.inference_mode()
+@torch.inference_mode()
+def test_a_long_prompt_is_read_in_blocks():
+    """Masks are as wide as a block; hidden states and caches are those of a single forward."""
+    model = tiny.gpt(tiny.config(max_length=1200), seed=3)
+    text = torch.arange(1200) * 7 % 11
+    prompts = [text[:1100].tolist(), text[:3].tolist(), text[5:700].tolist()]
+    cache, hidden = prefill(model, prompts)
+    assert cache.row_lengths == (1099, 2, 694) and hidden.shape == (3, 1099, 16)
+    for row, prompt in enumerate(prompts):
+        alone = model.hidden(torch.tensor([prompt]))[0]
+        tiny.same(hidden[row, : len(prompt) - 1], alone[:-1])
+        tiny.same(model.hidden(torch.tensor([[p[-1]] for p in prompts]), cache)[row, 0], alone[-1])
+        cache.truncate([1099, 2, 694])
+
+
 def test_memory_grows_with_what_is_held():
     """Over three steps of memory, by blocks, single tokens and rows taken over: logits of a plain forward.
 

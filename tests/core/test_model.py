@@ -1,6 +1,7 @@
 """The model: one protocol for all models, and a GPT that is what its formulas say."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import tiny
@@ -8,6 +9,7 @@ import torch
 from refusals import refused
 
 from minispec import GPT
+from minispec.core.model import RopeScaling
 from minispec.native.model import NativeGPT
 from minispec.verifiers.fixed_width import FixedWidth
 
@@ -24,6 +26,13 @@ MODELS = {
     "GPT of fixed width": lambda: FixedWidth(gpt(), 5),
     "native GPT": lambda: NativeGPT(gpt()),
 }
+
+
+def gpt_of(model, **changes):
+    """Returns a model of the same weights with another config."""
+    other = GPT(replace(model.config, **changes)).to(model.dtype)
+    other.load_state_dict(model.state_dict())
+    return other
 
 
 def close(found, wanted, tolerance=1e-11):
@@ -117,6 +126,23 @@ def test_cached_and_uncached_logits_agree_in_every_type(dtype, tolerance):
     close(whole.double(), exact, tolerance)
 
 
+def slowed(frequencies, scaling):
+    """What Llama 3.1 makes of frequencies, pair by pair."""
+    result = []
+    for frequency in frequencies.tolist():
+        factor = scaling.factor if scaling else 1
+        wavelength = 2 * math.pi / frequency
+        if not scaling or wavelength < scaling.original_length / scaling.high_freq_factor:
+            result.append(frequency)
+        elif wavelength > scaling.original_length / scaling.low_freq_factor:
+            result.append(frequency / factor)
+        else:
+            smooth = scaling.original_length / wavelength - scaling.low_freq_factor
+            smooth /= scaling.high_freq_factor - scaling.low_freq_factor
+            result.append((1 - smooth) * frequency / factor + smooth * frequency)
+    return torch.tensor(result, dtype=torch.float64)
+
+
 def by_the_formulas(model, ids):  # [n] -> [n, V]
     """The forward of one row, from the papers' formulas, with loops where the model has fused calls."""
     c = model.config
@@ -127,7 +153,9 @@ def by_the_formulas(model, ids):  # [n] -> [n, V]
 
     def turned(x, position):  # [heads, head_dim]: pairs as complex numbers, times exp(i · angle)
         half = c.head_dim // 2
-        angle = position * c.rope_theta ** (-2 * torch.arange(half).double() / c.head_dim)
+        angle = position * slowed(
+            c.rope_theta ** (-2 * torch.arange(half).double() / c.head_dim), c.rope_scaling
+        )
         z = torch.complex(x[:, :half], x[:, half:]) * torch.polar(torch.ones_like(angle), angle)
         return torch.cat([z.real, z.imag], -1)
 
@@ -135,8 +163,8 @@ def by_the_formulas(model, ids):  # [n] -> [n, V]
         a = block.self_attn
         h = norm(block.input_layernorm, x)
         q, k, v = (proj(h).view(len(ids), -1, c.head_dim) for proj in (a.q_proj, a.k_proj, a.v_proj))
-        q = torch.stack([turned(one, i) for i, one in enumerate(q)])
-        k = torch.stack([turned(one, i) for i, one in enumerate(k)])
+        q = torch.stack([turned(norm(a.q_norm, one) if c.qk_norm else one, i) for i, one in enumerate(q)])
+        k = torch.stack([turned(norm(a.k_norm, one) if c.qk_norm else one, i) for i, one in enumerate(k)])
         out = torch.zeros_like(q)
         for i in range(len(ids)):
             for head in range(c.heads):
@@ -151,13 +179,24 @@ def by_the_formulas(model, ids):  # [n] -> [n, V]
     return norm(model.norm, x) @ model.lm_head.weight.T
 
 
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
-def test_the_forward_is_what_the_formulas_say(kv_heads):
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"kv_heads": 1},
+        {"kv_heads": 2},
+        {"kv_heads": 4},
+        {"qkv_bias": True, "norm_eps": 0.1},
+        {"qk_norm": True, "norm_eps": 0.1},
+        {"rope_theta": 100.0, "head_size": 16, "rope_scaling": RopeScaling(8.0, 1.0, 4.0, 60)},
+    ],
+    ids=str,
+)
+def test_the_forward_is_what_the_formulas_say(sizes):
     """Norms, rotary positions, grouped attention and SwiGLU, written out once more, give the same logits.
 
     So do forwards with gradients, and their slope is that of differences.
     """
-    model = tiny.gpt(tiny.config(kv_heads=kv_heads), seed=4)
+    model = tiny.gpt(tiny.config(**sizes), seed=4)
     block = tokens(model, 1, 9)
     trained = model(block)
     weight = model.layers[0].self_attn.k_proj.weight
@@ -182,6 +221,19 @@ def test_a_cache_made_while_decoding_does_not_spoil_training():
         model(block)
     model(block).sum().backward()
     assert all(weight.grad is not None for weight in model.parameters())
+
+
+@torch.inference_mode()
+def test_rotary_tables_reach_as_far_as_the_text():
+    """A context of 2^20 tokens takes no memory for positions that no text has come to."""
+    model = tiny.gpt(tiny.config(max_length=2**20))
+    block = tokens(model, 1, 300)
+    cache = model.new_cache(1)
+    for piece in block.split([3, 1, 250, 2, 44], 1):
+        wide = model(piece, cache)
+    assert model.view(300, None).cos.untyped_storage().nbytes() <= 512 * 4 * 8
+    close(wide, model(block)[:, -44:])
+    close(wide, gpt_of(model, max_length=300)(block)[:, -44:])
 
 
 def test_changing_the_type_changes_the_rotary_tables_too():

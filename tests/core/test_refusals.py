@@ -8,7 +8,6 @@ import torch
 from refusals import refused
 
 from minispec import (
-    AdaptiveDrafter,
     Draft,
     KeyedRng,
     ModelDrafter,
@@ -20,13 +19,9 @@ from minispec import (
     speculate,
 )
 from minispec.core.draft import draft_within
-from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
-from minispec.drafters.exit import ExitDrafter
-from minispec.drafters.medusa import Medusa, MedusaDrafter, doubtful_tree
+from minispec.drafters.medusa import doubtful_tree
 from minispec.drafters.tree import TreeDrafter, common_tree
-from minispec.evidence.proof.cases import COSTS
 from minispec.evidence.proof.enumeration import EnumeratingRng
-from minispec.evidence.proof.models import early_exit
 from minispec.verifiers.tree import verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
@@ -204,22 +199,6 @@ def test_the_depth_of_a_tree_is_bounded(tree):
             tree(nodes, depth)
     huge = run(TreeDrafter(DRAFT, common_tree(4)), k=10**30, verifier=verify_tree_greedy)
     assert ids_of(huge) == ids_of(run(None, k=0)) == ids_of(run(ModelDrafter(DRAFT), k=10**30))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: MedusaDrafter(Medusa(16, 11, 2).double(), TARGET),
-        lambda: FeatureDrafter(FeatureLayer(TARGET.config).double(), TARGET),
-        lambda: ExitDrafter(early_exit(TARGET, 0)),
-    ],
-)
-def test_what_drafts_from_the_targets_states_cannot_rest(make):
-    """An automatic K lets its drafter rest, and hidden states that were missed do not come back."""
-    drafter = make()
-    name = type(drafter).__name__
-    with refused(f"{name} drafts from the target's own states and cannot rest"):
-        AdaptiveDrafter(drafter, COSTS)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from minispec import Draft, KeyedRng, ModelDrafter, Warp, verify_coupled
 from minispec.core.records import Round, Verdict
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
 from minispec.drafters.costs import Costs
-from minispec.evidence.proof.cases import ENUMERATED, Case
+from minispec.evidence.proof.cases import COSTS, ENUMERATED, Case
 from minispec.evidence.proof.distributions import exact_distributions, outcomes
 from minispec.evidence.proof.enumeration import enumerate_branches
+from minispec.evidence.proof.models import early_exit, tiny_gpt_pair
 from minispec.evidence.proof.models import table_pair as small_pair
-from minispec.evidence.proof.models import tiny_gpt_pair
 from minispec.evidence.theory.formulas import expected_tokens_by_position
 from minispec.evidence.zoo.check_state import check_invariant
 
@@ -191,6 +191,16 @@ def test_texts_that_do_not_depend_on_k(name, changes):
     target, draft = PAIRS[name]
     rounds = targets_own_text(target, ENUMERATED["automatic"](draft, None), **changes)
     assert len(set(widths_of(rounds))) > 1
+
+
+@pytest.mark.parametrize("name", ["exit", "eagle", "medusa", "parallel"])
+def test_what_drafts_from_the_targets_states_never_rests(name):
+    """It takes part in rounds without a draft, too: those that it drafts later are as if nothing had been."""
+    target = early_exit(PAIRS["gpt"][0], 0) if name == "exit" else PAIRS["gpt"][0]
+    inner = ENUMERATED[name](target, None)
+    drafter = AdaptiveDrafter(inner, replace(COSTS, t_draft=0.8), most=3, retry=1, pace=1)
+    rounds = targets_own_text(target, drafter)
+    assert {0, 1} <= set(widths_of(rounds))
 
 
 def test_rows_that_share_a_width_stay_independent():

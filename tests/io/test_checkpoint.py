@@ -31,6 +31,7 @@ from minispec.io.checkpoint import (
     known_pairs,
     load_model,
     load_pair,
+    read_folder,
     save_model,
     weights_hash,
 )
@@ -166,7 +167,7 @@ NO_WEIGHTS = "cannot be read as safetensors"
 # or removed by ...; weights are changed by a function. And what the message says.
 DAMAGE = [
     (CONFIG, None, f"config.json {NO_JSON}"),
-    (DRAFT, None, f"model.safetensors {NO_WEIGHTS}"),
+    (DRAFT, None, "draft has no model.safetensors; minispec reads safetensors and GGUF"),
     (DRAFT, b"", NO_WEIGHTS),
     (TARGET, b'{"model_type": "ll', NO_JSON),
     (TARGET, b'{"model_type": "\xff"}', NO_JSON),
@@ -184,8 +185,8 @@ DAMAGE = [
         lambda w: w.update({"model.norm.weight": torch.ones(17)}),
         "norm.weight is [17] and should be [16]",
     ),
-    (CONFIG, {"model_type": "gpt2"}, "describes 'gpt2'; minispec reads 'llama'"),
-    (CONFIG, {"model_type": "g" * 5000}, "ggg'; minispec reads 'llama'"),
+    (CONFIG, {"model_type": "gpt2"}, "describes 'gpt2'; minispec reads llama, "),
+    (CONFIG, {"model_type": "g" * 5000}, "ggg'; minispec reads llama, "),
     (CONFIG, {"attention_bias": True}, "has attention_bias True; minispec reads False only"),
     (CONFIG, {"hidden_act": "gelu"}, "has hidden_act 'gelu'; minispec reads 'silu' only"),
     (CONFIG, {"head_dim": 8}, "q_proj.weight is [16, 16] and should be [32, 16]"),
@@ -201,7 +202,7 @@ DAMAGE = [
     (CONFIG, {"hidden_size": 16.0}, "has hidden_size 16.0; it should be an integer"),
     (CONFIG, {"tie_word_embeddings": "no"}, "it should be true or false"),
     (CONFIG, {"rms_norm_eps": float("nan")}, "has rms_norm_eps nan; it should be a number above 0"),
-    (CONFIG, {"max_position_embeddings": 2**14 + 1}, "it should be an integer above 0 and at most 16,384"),
+    (CONFIG, {"max_position_embeddings": 2**20 + 1}, "an integer above 0 and at most 1,048,576"),
     (CONFIG, {"rope_theta": 10**400}, "it should be a number above 0 and at most 1,000,000,000"),
 ]
 
@@ -236,7 +237,10 @@ def test_models_of_other_vocabularies_are_refused(pair):
     with refused("the draft has 301 tokens, the target 300"):
         load_pair(pair)
     save_model(target, pair / "target")
-    with refused("the tokenizer has 300 tokens, the models 301"):
+    load_pair(pair)  # an id that no token has is padding
+    for name, model in zip(("target", "draft"), random_models(vocab_size=299), strict=True):
+        save_model(model, pair / name)
+    with refused("the tokenizer has 300 tokens, the models 299"):
         load_pair(pair)
     edit_json(pair / TARGET, tie_word_embeddings=True)
     change_file(pair / "target/model.safetensors", lambda w: w.pop("model.embed_tokens.weight"))
@@ -349,7 +353,7 @@ def test_publishing_writes_a_whole_pair(tmp_path):
     assert info["prompts"] == [dataset.tokenizer.encode(dataset.corpus.validation[0])[:32]]
     assert info["tokenizer_sha256"] == json_hash(read_json(tmp_path / "made/tokenizer.json"))
     for name in MODELS:
-        model = load_model(tmp_path / "made" / name, dtype=torch.bfloat16, description=info["models"][name])
+        model = read_folder(tmp_path / "made" / name, dtype=torch.bfloat16, description=info["models"][name])
         assert info["models"][name]["sha256"] == weights_hash(model)
     assert "config_sha256" in info["models"]["target"]
     assert {f.name for f in (tmp_path / "made").iterdir()} == {*MODELS, "tokenizer.json", "pair.json"}

@@ -26,7 +26,7 @@ from minispec.io.two_folders import load_models
 
 COPIES = int(os.environ.get("MINISPEC_DAMAGED", 60))
 MEMORY = 2**29  # a thread's stacks and arenas are most of it
-SIZES = ("vocab_size", "layers", "width", "heads", "kv_heads", "ffn", "head_dim", "tied")
+SIZES = ("vocab_size", "layers", "width", "heads", "kv_heads", "ffn", "head_dim")
 HOSTILE = (0, 1, 2, 5, 13, 255, 2**16, 2**21, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**60, 2**63, 2**64 - 1)
 TEXTS = ("config.json", "tokenizer.json", "model.safetensors.index.json")
 HEADER = 6000  # bytes: about so long is the header of the small file

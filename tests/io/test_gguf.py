@@ -1,7 +1,6 @@
 """GGUF files: every kind of numbers, the config, the tokenizer; what is not ours or cannot be is refused."""
 
 import importlib.util
-import json
 import os
 import struct
 from dataclasses import replace
@@ -14,15 +13,15 @@ from gguf_files import BLOCKS, FLOATS, READ_ONLY, byte_level, sentencepiece, wri
 from native_models import needs_compiler
 from pairs import random_models, tiny_tokenizer
 from refusals import refused
-from tokenizers import Tokenizer as Library
 
 from minispec.core.loop import generate
-from minispec.core.model import GPT, GPTConfig
+from minispec.core.model import GPT, GPTConfig, RopeScaling
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
+from minispec.io.chat import chat_prompt
 from minispec.io.checkpoint import load_model
 from minispec.io.gguf import open_gguf
-from minispec.io.gguf_tokenizer import tokenizer_data
+from minispec.io.gguf_tokenizer import load_gguf_tokenizer
 from minispec.io.two_folders import load_models
 from minispec.native.model import NativeGPT
 
@@ -46,7 +45,7 @@ def test_every_kind_of_numbers_is_read(kind, tmp_path):
     """Weights and logits are those of the numbers that the file holds, in every type."""
     config = WIDE if kind in READ_ONLY else SMALL
     wanted = write_gguf(tmp_path / "model.gguf", random_model(config), kind)
-    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
         read = load_model(tmp_path / "model.gguf", dtype=dtype)
         assert read.config == config and read.dtype == dtype
         assert same_weights(read, wanted.to(dtype))
@@ -66,6 +65,43 @@ def test_the_config_is_read(changes, tmp_path):
     read = load_model(tmp_path / "model.gguf")
     assert read.config == config
     torch.testing.assert_close(NativeGPT(read)(TEXT), wanted(TEXT), rtol=0, atol=1e-4)
+
+
+FAMILIES = {
+    "qwen2": {"qkv_bias": True},
+    "qwen3": {"qk_norm": True, "head_size": 32},
+}
+
+
+@pytest.mark.parametrize("architecture", FAMILIES)
+def test_families_are_read(architecture, tmp_path):
+    """Biases and norms have their places, and rows stand as they are."""
+    config = replace(SMALL, **FAMILIES[architecture])
+    model = random_model(config)
+    for weight in model.parameters():
+        if weight.dim() == 1:
+            weight.copy_(torch.randn(weight.shape))
+    wanted = write_gguf(tmp_path / "model.gguf", model, architecture=architecture)
+    read = load_model(tmp_path / "model.gguf")
+    assert read.config == config and torch.equal(read(TEXT), wanted(TEXT))
+
+
+def test_scaled_positions_are_read(tmp_path):
+    """Llama 3 has a tensor of divisors; divisors that come of no such scaling are refused."""
+    scaling = RopeScaling(32.0, 1.0, 4.0, 8192)
+    config = replace(SMALL, rope_theta=500_000.0, max_length=20_000, rope_scaling=scaling)
+    frequency = 500_000.0 ** (-torch.arange(0, 16, 2) / 16)
+    divisors = (frequency / scaling.scale(frequency)).numpy().astype(np.float32)
+    path = tmp_path / "model.gguf"
+    wanted = write_gguf(
+        path, random_model(config), edit=lambda w: w.add_tensor("rope_freqs.weight", divisors)
+    )
+    read = load_model(path)
+    assert read.config == config and torch.equal(read(TEXT), wanted(TEXT))
+    for wrong in (divisors[:-1], divisors[::-1].copy(), divisors * np.nan):
+        write_gguf(path, wanted, edit=lambda w, wrong=wrong: w.add_tensor("rope_freqs.weight", wrong))
+        with refused("rope_freqs.weight that scale positions in another way|rope_scaling|factor", path):
+            load_model(path)
 
 
 def test_rows_of_queries_and_keys_are_put_in_order(tmp_path):
@@ -92,34 +128,68 @@ def test_a_tokenizer_is_read(tmp_path):
     assert pair.tokenizer.end_of_text == tiny_tokenizer().end_of_text
 
 
-PIECES = ["▁t", "he", "▁the", "▁ca", "ca", "at", "▁cat", "▁", "t", "h", "e", "c", "a", "s", "▁ts"]
+PIECES = [
+    "▁t",
+    "he",
+    "▁the",
+    "▁ca",
+    "ca",
+    "at",
+    "▁cat",
+    "▁",
+    "t",
+    "h",
+    "e",
+    "c",
+    "a",
+    "s",
+    "▁ts",
+    "<",
+    "/",
+    ">",
+    "</",
+    "s>",
+]
 
 
 def test_pieces_are_merged_as_sentencepiece_does(tmp_path):
-    """The likeliest of all neighbours first, bytes for what is in no piece, a space before the text."""
+    """The likeliest of all neighbours first, bytes for what is in no piece, a space before the text, BOS; no special token."""
     write_gguf(tmp_path / "model.gguf", random_models()[0], tokenizer=sentencepiece(PIECES))
-    library = Library.from_str(json.dumps(tokenizer_data(open_gguf(tmp_path / "model.gguf"))))
+    tokenizer = load_gguf_tokenizer(open_gguf(tmp_path / "model.gguf"))
 
     def pieces(text):
-        return library.encode(text, add_special_tokens=False).tokens
+        return [tokenizer.library.id_to_token(token) for token in tokenizer.encode(text)]
 
-    assert pieces("the cat") == ["▁the", "▁cat"]
-    assert pieces("cats") == ["▁cat", "s"]
-    assert pieces("</s>é") == ["▁", "<0x3C>", "<0x2F>", "s", "<0x3E>", "<0xC3>", "<0xA9>"]
-    assert library.decode(library.encode("the é cat").ids) == "the é cat"
-    assert library.encode("the").tokens == ["<s>", "▁the"]
+    assert pieces("the cat") == ["<s>", "▁the", "▁cat"]
+    assert pieces("cats") == ["<s>", "▁cat", "s"]
+    assert pieces("</s>é") == ["<s>", "▁", "</", "s>", "<0xC3>", "<0xA9>"]
+    assert tokenizer.decode(tokenizer.encode("the é cat")) == "the é cat"
+    assert tokenizer.ends == (2,) and tokenizer.begin == (1,)
 
 
 @pytest.mark.parametrize("pre", ["smollm", "llama-bpe", "qwen2"])
 def test_texts_are_cut_as_the_pre_tokenizer_says(pre, tmp_path):
     """Digits one by one, or by three; a text has its own bytes again."""
     write_gguf(tmp_path / "model.gguf", random_models()[0], tokenizer=byte_level(tiny_tokenizer(), pre))
-    library = Library.from_str(json.dumps(tokenizer_data(open_gguf(tmp_path / "model.gguf"))))
-    parts = [part for part, _ in library.pre_tokenizer.pre_tokenize_str("in 12345, it's")]
+    tokenizer = load_gguf_tokenizer(open_gguf(tmp_path / "model.gguf"))
+    parts = [part for part, _ in tokenizer.library.pre_tokenizer.pre_tokenize_str("in 12345, it's")]
     digits = ["123", "45"] if pre == "llama-bpe" else list("12345")
     assert [part for part in parts if part[-1].isdigit()] == digits and parts[-2:] == ["Ġit", "'s"]
     text = "The cat's 1984 mats;  née\n\n猫"
-    assert library.decode(library.encode(text).ids) == text
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_several_ends_and_a_chat_template_are_read(tmp_path):
+    """A text ends at the end of a turn, too."""
+
+    def edit(writer):
+        writer.add_eot_token_id(7)
+        writer.add_chat_template("{{ messages[0].content }}!")
+
+    write_gguf(tmp_path / "model.gguf", random_models()[0], tokenizer=byte_level(tiny_tokenizer()), edit=edit)
+    tokenizer = load_models(tmp_path / "model.gguf").tokenizer
+    assert tokenizer.ends == (tiny_tokenizer().end_of_text, 7)
+    assert chat_prompt(tokenizer, "The cat") == tokenizer.encode("The cat!")
 
 
 def says_otherwise(key, value, how="string"):
@@ -158,13 +228,13 @@ def says_otherwise(key, value, how="string"):
         ),
         (
             says_otherwise("tokenizer.ggml.model", "t5"),
-            "has a tokenizer of kind 't5'; minispec reads gpt2, llama",
+            "cannot be used as a tokenizer: it is of kind 't5'; minispec reads gpt2, llama",
         ),
         (
             says_otherwise("tokenizer.ggml.pre", "tekken"),
             "has tokenizer.ggml.pre 'tekken'; minispec reads gpt-2",
         ),
-        (says_otherwise("tokenizer.ggml.eos_token_id", 300, "uint32"), "eos_token_id 300; it has 300 tokens"),
+        (says_otherwise("tokenizer.ggml.eos_token_id", 300, "uint32"), "eos_token_id 300, and 300 tokens"),
         (says_otherwise("tokenizer.ggml.merges", ["a b c"], "array"), "cannot be used as a tokenizer: "),
         (says_otherwise("tokenizer.ggml.tokens", ["a", "b"], "array"), "token_type has 300 for 2 tokens"),
         (
@@ -204,8 +274,8 @@ def test_numbers_that_nobody_reads_are_refused(tmp_path):
     [
         (0, "I", 0, r"it begins with b'\\x00\\x00\\x00\\x00', not with b'GGUF'"),
         (4, "I", 1, "it has version 1; minispec reads 2 and 3"),
-        (8, "Q", 2**60, "it claims 1,152,921,504,606,846,976 of something; 2,097,152 at most are read"),
-        (8, "Q", 10**6, "it ends within its header|there is no such type|not lie|cannot be read"),
+        (8, "Q", 2**60, "it claims 1,152,921,504,606,846,976 of something; 65,536 at most are read"),
+        (8, "Q", 10**4, "it ends within its header|there is no such type|not lie|cannot be read"),
         (16, "Q", 2**63, "it claims 9,223,372,036,854,775,808 of something"),
         (24, "Q", 2**63, "it ends within its header"),
     ],
@@ -218,6 +288,18 @@ def test_a_header_that_claims_too_much_is_refused(place, code, value, says, tmp_
     struct.pack_into(f"<{code}", data, place, value)
     path.write_bytes(data)
     with refused(says, path):
+        load_model(path)
+
+
+def test_tensors_that_overlap_are_refused(tmp_path):
+    """Each lies where the one before it ends: so all together are no larger than the file."""
+    path = tmp_path / "model.gguf"
+    write_gguf(path, random_models()[0])
+    data = bytearray(path.read_bytes())
+    name = b"output_norm.weight"
+    struct.pack_into("<Q", data, data.index(name) + len(name) + 4 + 8 + 4, 0)  # after dimensions and type
+    path.write_bytes(data)
+    with refused("'output_norm.weight' does not lie where a tensor of its size has to", path):
         load_model(path)
 
 

@@ -8,6 +8,7 @@ import torch
 from native_models import assert_same, block, needs_compiler
 
 from minispec import KeyedRng, Request
+from minispec.core.model import RopeScaling
 from minispec.core.rng import DraftingRng
 from minispec.drafters.eagle import FeatureLayer
 from minispec.drafters.entry import Parts
@@ -43,6 +44,7 @@ RUNS = {
 SIZES = {
     "small": {},
     "odd": {"vocab_size": 101, "width": 36, "heads": 6, "kv_heads": 2, "ffn": 41},
+    "biases and norms": {"qkv_bias": True, "qk_norm": True, "rope_scaling": RopeScaling(4.0, 0.5, 2.0, 32)},
     "wide": {"vocab_size": 300, "width": 160, "heads": 2, "kv_heads": 1, "ffn": 200},
 }
 NAMES = {  # of the registry, and with how many layers what was trained is made
@@ -107,7 +109,7 @@ def test_the_same_seed_gives_the_same_tokens(name, run, temperature):
     assert len(kept) > 1 or len(prompts) == 1 or temperature == 0  # random heads are seldom right there
 
 
-@pytest.mark.parametrize("sizes", ["odd", "wide"])
+@pytest.mark.parametrize("sizes", ["odd", "biases and norms", "wide"])
 @pytest.mark.parametrize("name", NAMES)
 def test_other_sizes(name, sizes):
     """Which do not fill vectors, or are more than a panel."""

@@ -26,6 +26,7 @@ SIZES = {
     "one block": {"width": 64, "heads": 4, "kv_heads": 4, "ffn": 64, "tied": True},
     "odd numbers": {"vocab_size": 101, "width": 36, "heads": 6, "kv_heads": 2, "ffn": 41},
     "three groups": {"width": 72, "heads": 6, "kv_heads": 3, "ffn": 97},
+    "biases and norms": {"width": 72, "heads": 6, "kv_heads": 3, "qkv_bias": True, "qk_norm": True},
     "wider than a panel": {"vocab_size": 300, "width": 160, "heads": 2, "kv_heads": 1, "ffn": 200},
 }
 

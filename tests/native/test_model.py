@@ -9,7 +9,7 @@ import torch
 from native_models import block, drawn, needs_compiler, small_pair
 
 from minispec import Warp, load_pair
-from minispec.core.model import Tree
+from minispec.core.model import RopeScaling, Tree
 from minispec.native import library
 from minispec.native.model import MOST_THREADS, NativeGPT
 
@@ -23,6 +23,9 @@ SIZES = {
     "odd numbers": {"vocab_size": 101, "width": 36, "heads": 6, "kv_heads": 2, "ffn": 41, "max_length": 43},
     "wider than a panel": {"vocab_size": 300, "width": 160, "heads": 2, "kv_heads": 1, "ffn": 200},
     "an epsilon that counts": {"norm_eps": 0.1},
+    "biases": {"qkv_bias": True, "rope_scaling": RopeScaling(4.0, 0.5, 2.0, 32)},
+    "norms of heads": {"qk_norm": True, "head_size": 10, "norm_eps": 0.1},
+    "biases and norms of large heads": {"qkv_bias": True, "qk_norm": True, "head_size": 72},
 }
 
 

@@ -20,7 +20,7 @@ def scores(model, layer, tokens):
     """Returns a layer's attention scores at the start, [heads, n, n]: the layers before it add nothing."""
     block = model.layers[layer]
     x = block.input_layernorm(model.embed_tokens(tokens))  # [n, D]
-    cos, sin = (table[: len(tokens)].float() for table in rotary_tables(CONFIG))
+    cos, sin = (table.float() for table in rotary_tables(CONFIG, len(tokens)))
     q = block.self_attn.q_proj(x).view(len(tokens), CONFIG.heads, -1).transpose(0, 1)
     k = block.self_attn.k_proj(x).view(len(tokens), CONFIG.kv_heads, -1).transpose(0, 1)
     k = k.repeat_interleave(CONFIG.heads // CONFIG.kv_heads, 0)

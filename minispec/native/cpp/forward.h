@@ -13,12 +13,13 @@ namespace {
 
 struct Sizes {
     Int vocab, layers, width, heads, kv_heads, head_dim, ffn, capacity, groups, slots, padded_head;
-    double norm_eps;  // what a norm adds to the sum of squares
+    double norm_eps;  // what a norm adds to the mean square
 };
 
 template <class T, class W>
 struct Layer {
     std::vector<T> attention_gain, mlp_gain;  // [D], times √D
+    std::vector<T> bias, query_gain, key_gain;  // of queries, keys and values; [head_dim], times its root; or empty
     Weights<W> qkv, out, gate, up, down;
 };
 
@@ -26,8 +27,8 @@ struct Layer {
 template <class T, class W>
 struct Model {
     Sizes s;
-    std::vector<T> embedding, cos, sin, gain;  // [V, D], [capacity, head_dim / 2] twice, [D]; layers that draft for a
-                                               // target have neither embedding nor head
+    std::vector<T> embedding, gain;  // [V, D], [D]; layers that draft for a target have neither embedding nor head
+    std::vector<double> frequencies;  // [head_dim / 2], in radians per position
     std::vector<Layer<T, W>> layers;
     Weights<W> head;
 };
@@ -46,24 +47,25 @@ struct Block {
     const std::uint8_t* mask = nullptr;
     Int window = 0;
 
-    // Where in the text token i of a row stands.
-    Int position(Int row, Int i) const { return positions ? positions[row * n + i] : starts[row] + i; }
+    // Where in its text the i-th of all tokens stands.
+    Int position(Int i) const { return positions ? positions[i] : starts[i / n] + i % n; }
 };
 
-// The memory that a forward works in. All is padded to whole vectors. Each thread has its own part of the last four.
+// The memory that a forward works in. All is padded to whole vectors. Each thread has its own part of the four before
+// the last, which has the cosine and the sine of each pair's angle at the position of each token.
 template <class T>
 struct Workspace {
     const Sizes& s;
     Int m, n, threads, each = threads * n * s.groups;
     Int D = padded<T>(s.width), Q = padded<T>((s.heads + 2 * s.kv_heads) * s.head_dim);
     Int S = padded<T>(s.heads * s.head_dim), F = padded<T>(s.ffn);
-    Int parts[8] = {m * D,           m * Q,          m * S,          m * 2 * F, threads * m * D,
-                    each * s.head_dim, each * s.slots, each * s.padded_head};
+    Int parts[9] = {m * D,           m * Q,          m * S,          m * 2 * F, threads * m * D,
+                    each * s.head_dim, each * s.slots, each * s.padded_head, m * s.head_dim};
     Memory<T> all = memory<T>(total());  // a single request: to ask for memory takes time
     T *x = all.get(), *qkv = x + padded<T>(parts[0]), *attended = qkv + padded<T>(parts[1]);
     T *gates = attended + padded<T>(parts[2]), *normed = gates + padded<T>(parts[3]);
     T *query = normed + padded<T>(parts[4]), *scores = query + padded<T>(parts[5]);
-    T* mixed = scores + padded<T>(parts[6]);
+    T *mixed = scores + padded<T>(parts[6]), *rotations = mixed + padded<T>(parts[7]);
 
     Workspace(const Sizes& s, Int m, Int n, Int threads) : s(s), m(m), n(n), threads(threads) {}
 
@@ -74,27 +76,38 @@ struct Workspace {
     }
 };
 
-// Divides every token's vector by its length and multiplies it with a gain; see `pack.py` for what became of √D.
+// Divides m vectors, `step` numbers apart, by their length and multiplies them with a gain; see `pack.py` for what
+// became of the root of its size.
 template <class T>
-void norm(const Sizes& s, const T* x, const std::vector<T>& gain, T* to, Int m, Int D) {
-    for (Int i = 0; i < m; ++i, x += D, to += D) {
+void norm(const Sizes& s, const T* x, const std::vector<T>& gain, T* to, Int m, Int step) {
+    const Int width = gain.size(), lanes = Lanes<T>::count;
+    for (Int i = 0; i < m; ++i, x += step, to += step) {
         typename Lanes<T>::Vector sums = {};
-        for (Int d = 0; d < D; d += Lanes<T>::count) sums += load<T>(x + d) * load<T>(x + d);
-        const T scale = 1 / std::sqrt(across<T>(sums, plus) + static_cast<T>(s.norm_eps));
-        for (Int d = 0; d < s.width; ++d) to[d] = x[d] * scale * gain[d];
+        Int d = 0;
+        for (; d + lanes <= width; d += lanes) sums += load<T>(x + d) * load<T>(x + d);
+        T sum = across<T>(sums, plus) + static_cast<T>(s.norm_eps * width);
+        for (; d < width; ++d) sum += x[d] * x[d];
+        const T scale = 1 / std::sqrt(sum);
+        for (d = 0; d < width; ++d) to[d] = x[d] * scale * gain[d];
     }
 }
 
-// Rotates pairs of neighbours by the position's angles (Su et al. 2021, equation 15).
-template <class T, class W>
-void rotate(const Model<T, W>& model, T* head, Int position, T* to, Int step) {
-    const Int half = model.s.head_dim / 2;
-    const T *cos = model.cos.data() + position * half, *sin = model.sin.data() + position * half;
-    for (Int i = 0; i < half; ++i) {
-        const T real = head[2 * i], imaginary = head[2 * i + 1];
-        to[2 * i * step] = real * cos[i] - imaginary * sin[i];
-        to[(2 * i + 1) * step] = real * sin[i] + imaginary * cos[i];
+// Rotates pairs of neighbours by angles whose cosines and sines are neighbours (Su et al. 2021, equation 15).
+template <class T>
+void rotate(const T* head, Int head_dim, const T* by, T* to, Int step) {
+    for (Int i = 0; i < head_dim; i += 2) {
+        to[i * step] = head[i] * by[i] - head[i + 1] * by[i + 1];
+        to[(i + 1) * step] = head[i] * by[i + 1] + head[i + 1] * by[i];
     }
+}
+
+// A head of a token's queries, keys or values: its bias is added and it is normed, where the layer does so.
+template <class T, class W>
+T* prepared(const Sizes& s, const Layer<T, W>& layer, T* token, Int first, const std::vector<T>& gain) {
+    T* head = token + first;
+    for (Int d = 0; d < s.head_dim && !layer.bias.empty(); ++d) head[d] += layer.bias[first + d];
+    norm(s, head, gain, head, !gain.empty(), 0);
+    return head;
 }
 
 // How many numbers a cache holds for one layer, row and key head: keys [head_dim, slots], then values [slots, padded_head].
@@ -113,19 +126,20 @@ void hide(const Block& block, Int row, Int i, Int end, T* scores) {
 // Lets the tokens of one row look at themselves and what came before, in one key head. What stands past the context's
 // end is left out.
 template <class T, class W>
-void attend(const Model<T, W>& model, Workspace<T>& work, Int thread, const Block& block, Int row, T* keys, Int head) {
-    const Sizes& s = model.s;
+void attend(const Layer<T, W>& layer, Workspace<T>& work, Int thread, const Block& block, Int row, T* keys, Int head) {
+    const Sizes& s = work.s;
     const Int start = block.starts[row], first = row * block.n, n = std::min(block.n, s.capacity - start);
     const Int each = work.n * s.groups, end = start + n, rows = n * s.groups, key = (s.heads + head) * s.head_dim;
     T *query = work.query + thread * each * s.head_dim, *scores = work.scores + thread * each * s.slots;
     T *mixed = work.mixed + thread * each * s.padded_head, *values = keys + s.head_dim * s.slots;
     for (Int i = 0; i < n; ++i) {
         T* token = work.qkv + (first + i) * work.Q;
-        const Int position = std::min(block.position(row, i), s.capacity - 1);
-        rotate(model, token + key, position, keys + start + i, s.slots);
-        std::copy_n(token + key + s.kv_heads * s.head_dim, s.head_dim, values + (start + i) * s.padded_head);
+        const T* by = work.rotations + (first + i) * s.head_dim;
+        rotate(prepared(s, layer, token, key, layer.key_gain), s.head_dim, by, keys + start + i, s.slots);
+        std::copy_n(prepared(s, layer, token, key + s.kv_heads * s.head_dim, {}), s.head_dim,
+                    values + (start + i) * s.padded_head);
         for (Int g = 0; g < s.groups; ++g)  // heads that share keys are further rows of queries
-            rotate(model, token + (head * s.groups + g) * s.head_dim, position,
+            rotate(prepared(s, layer, token, (head * s.groups + g) * s.head_dim, layer.query_gain), s.head_dim, by,
                    query + (i * s.groups + g) * s.head_dim, 1);
     }
     const T sharpness = 1 / std::sqrt(static_cast<T>(s.head_dim));
@@ -173,7 +187,7 @@ void read(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* c
         multiply<T, W>(normed, D, m, layer.qkv, work.qkv, work.Q, false, share);
         share.wait();
         for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i)
-            attend(model, work, share.index, block, i / s.kv_heads,
+            attend(layer, work, share.index, block, i / s.kv_heads,
                    cache + ((l - begin) * heads + i) * cache_numbers(s), i % s.kv_heads);
         share.wait();
         multiply<T, W>(work.attended, work.S, m, layer.out, x, D, true, share);
@@ -204,8 +218,13 @@ enum End { STREAM, NORMED, LOGITS };
 template <class T, class W>
 void forward(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* cache, Int begin, Int end, End last,
              T* to = nullptr, const Model<T, W>* headed = nullptr) {
-    const Int m = block.rows * block.n, D = work.D;
+    const Int m = block.rows * block.n, D = work.D, head_dim = model.s.head_dim;
     const Matrix<W> head = (headed ? headed : &model)->head;
+    for (Int i = 0; i < m; ++i)
+        for (Int d = 0; d < head_dim; ++d) {
+            const double angle = block.position(i) * model.frequencies[d / 2];
+            work.rotations[i * head_dim + d] = d % 2 ? std::sin(angle) : std::cos(angle);
+        }
     Team::get().run(work.threads, [&](Share share) {
         T* normed = work.normed + share.index * m * D;
         read(model, work, block, cache, begin, end, share);

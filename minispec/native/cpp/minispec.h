@@ -28,8 +28,9 @@ typedef enum { MS_F32, MS_F64, MS_BF16, MS_INT8 } ms_type;
 // ---- Models
 
 // Packs a model. sizes: V, layers, D, heads, key heads, the size of a head, of the feed-forward network, the context.
-// weights: in the order of `pack.py`; embedding and head may be NULL: layers that draft for a target use its own. The
-// matrices are cut into parts, so that as many threads can share a product.
+// weights: in the order of `pack.py`; embedding and head may be NULL: layers that draft for a target use its own; and so
+// may what a layer does not have. norm_eps is added to mean squares. The matrices are cut into parts, so that as many
+// threads can share a product.
 ms_status ms_model_new(ms_type type, const int64_t* sizes, double norm_eps, int64_t parts, const void* const* weights,
                        void** model);
 void ms_model_free(ms_type type, void* model);

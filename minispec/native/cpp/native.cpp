@@ -10,7 +10,7 @@
 
 namespace {
 
-// Packs weights as `packed_weights` lists them: matrices [in, out] are of W, all others of T.
+// Packs weights as `pack.py` lists them: matrices [in, out] are of W, frequencies double, all others of T.
 template <class T, class W>
 Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* const* weights) {
     auto model = std::make_unique<Model<T, W>>();
@@ -22,22 +22,22 @@ Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* co
         const W* from = static_cast<const W*>(*next++);
         return from ? panels<T>(from, depth, columns, parts) : Weights<W>{};
     };
-    const auto vector = [&](Int count) {
-        const T* from = static_cast<const T*>(*next++);
-        return from ? std::vector<T>(from, from + count) : std::vector<T>{};
+    const auto vector = [&](auto& to, Int count) {
+        using N = std::remove_reference_t<decltype(to[0])>;
+        if (const void* from = *next++) to.assign(static_cast<const N*>(from), static_cast<const N*>(from) + count);
     };
-    model->embedding = vector(s.vocab * s.width);
+    vector(model->embedding, s.vocab * s.width);
     const Int query_width = s.heads * s.head_dim, qkv = query_width + 2 * s.kv_heads * s.head_dim;
     for (Int l = 0; l < s.layers; ++l) {
         Layer<T, W> layer;
         layer.qkv = matrix(s.width, qkv), layer.out = matrix(query_width, s.width);
         layer.gate = matrix(s.width, s.ffn), layer.up = matrix(s.width, s.ffn), layer.down = matrix(s.ffn, s.width);
-        layer.attention_gain = vector(s.width), layer.mlp_gain = vector(s.width);
+        vector(layer.attention_gain, s.width), vector(layer.mlp_gain, s.width);
+        vector(layer.bias, qkv), vector(layer.query_gain, s.head_dim), vector(layer.key_gain, s.head_dim);
         model->layers.push_back(std::move(layer));
     }
     model->head = matrix(s.width, s.vocab);
-    model->gain = vector(s.width);
-    model->cos = vector(s.capacity * s.head_dim / 2), model->sin = vector(s.capacity * s.head_dim / 2);
+    vector(model->gain, s.width), vector(model->frequencies, s.head_dim / 2);
     return model.release();
 }
 

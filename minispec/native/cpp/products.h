@@ -110,17 +110,14 @@ void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_r
 template <class W>
 constexpr int HIGHEST = std::is_same_v<W, Byte> ? HIGH - 1 : HIGH;
 
-// Finds the tile of a height and width that are known only now.
-template <class T, class W, int HEIGHT = HIGHEST<W>, int WIDTH = WIDE>
-void any_tile(Int height, Int width, const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_row,
-              bool add) {
+// Finds the tile of a height and width that are known only now, and gives it the rest.
+template <class T, class W, int HEIGHT = HIGHEST<W>, int WIDTH = WIDE, class... Rest>
+void any_tile(Int height, Int width, Rest... rest) {
     if constexpr (HEIGHT > 1)
-        if (height < HEIGHT)
-            return any_tile<T, W, HEIGHT - 1, WIDTH>(height, width, a, a_row, depth, b, b_row, c, c_row, add);
+        if (height < HEIGHT) return any_tile<T, W, HEIGHT - 1, WIDTH>(height, width, rest...);
     if constexpr (WIDTH > 1)
-        if (width < WIDTH)
-            return any_tile<T, W, HEIGHT, WIDTH - 1>(height, width, a, a_row, depth, b, b_row, c, c_row, add);
-    tile<T, W, HEIGHT, WIDTH>(a, a_row, depth, b, b_row, c, c_row, add);
+        if (width < WIDTH) return any_tile<T, W, HEIGHT, WIDTH - 1>(height, width, rest...);
+    tile<T, W, HEIGHT, WIDTH>(rest...);
 }
 
 // c[rows, columns] = a[rows, depth] · b, or is increased by it, in the columns that are this thread's share. Rows of c

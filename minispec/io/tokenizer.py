@@ -146,7 +146,7 @@ class Tokenizer:
         if token in self.ends:
             return "⏹"
         if token in self.special:
-            return self.library.id_to_token(token)
+            return str(self.library.id_to_token(token))
         return self.bytes_of(token).decode("utf-8", "replace")
 
     def save(self, path: str | Path) -> None:

@@ -8,7 +8,8 @@ those of the target alone, token by token.
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -36,6 +37,7 @@ from minispec.evidence.bench.interleaved import (
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results
 from minispec.evidence.proof.ties import first_flip
+from minispec.io.chat import render_chats
 from minispec.io.checkpoint import Pair
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import NATIVE, Models
@@ -68,9 +70,16 @@ class Side(NamedTuple):
     decodes: Decodes
 
 
-def prompts_of(tokenizer: Tokenizer) -> dict[str, Prompts]:
-    """Returns the token ids of all prompts, by kind."""
-    return {kind: tokenizer.encode_batch([text.strip() for text in texts]) for kind, texts in KINDS.items()}
+@cache
+def prompts_of(tokenizer: Tokenizer) -> Mapping[str, Prompts]:
+    """Returns the token ids of all prompts, by kind; by the chat template, if there is one."""
+    texts = [text.strip() for text in chain(*KINDS.values())]
+    if tokenizer.config.chat_template is None:
+        ids = iter(tokenizer.encode_batch(texts))
+    else:
+        chats = [[{"role": "user", "content": text}] for text in texts]
+        ids = map(tokenizer.encode_rendered, render_chats(tokenizer, chats))
+    return {kind: [*islice(ids, len(texts))] for kind, texts in KINDS.items()}
 
 
 def measure(bench: BenchRun, peers: Sequence[Side] = (), kinds: Sequence[str] = tuple(KINDS)) -> Results:

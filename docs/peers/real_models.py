@@ -273,9 +273,9 @@ def main(
     new_tokens: int = 128,
     samples: int = 512,
 ) -> None:
-    """Measures a checkpoint; all but the first type with half of the prompts, in one pass."""
+    """Measures a checkpoint; all but the first type with a quarter of the prompts, in one pass."""
     full = replace(CORE, reporting=prompts, repeats=repeats, new_tokens=new_tokens)
-    less = replace(full, reporting=(prompts + 1) // 2, repeats=1)
+    less = replace(full, reporting=(prompts + 3) // 4, repeats=1)
     for name in dtype:
         path = output.with_suffix(f".{name}.json")
         if path.is_file():

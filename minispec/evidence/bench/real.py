@@ -170,9 +170,11 @@ def compare(
     prompts = prompts_of(bench.pair.tokenizer)[kind][: bench.plan.reporting]
     passes: dict[Side, list[Run]] = {side: [] for side in sides}
     for number in range(bench.plan.repeats):
-        decoding = {side: side.decodes for side in sides if number == 0 or side.drafter not in ONCE}
-        runs = bench.compare(decoding, [[prompt] for prompt in prompts], f"{kind}, pass {number + 1}")
-        for side, of_prompts in runs.items():
+        decoding: dict[Side, Decodes] = {
+            side: side.decodes for side in sides if number == 0 or side.drafter not in ONCE
+        }
+        decoded = bench.compare(decoding, [[prompt] for prompt in prompts], f"{kind}, pass {number + 1}")
+        for side, of_prompts in decoded.items():
             passes[side].append(together(of_prompts))
     alone = {side[:2]: runs for side, runs in passes.items() if side.drafter == ALONE}
     for side, runs in passes.items():
@@ -184,12 +186,14 @@ def compare(
 
 def together(runs: Sequence[Run]) -> Run:
     """Returns runs one after the other as one run."""
-    spent = [(run.forwards.draft, run.forwards.target, run.forwards.prefill) for run in runs]
+    draft, target, prefill = (
+        sum(vars(run.forwards)[name] for run in runs) for name in ("draft", "target", "prefill")
+    )
     return Run(
         sum(run.seconds for run in runs),
         tuple(chain.from_iterable(run.texts for run in runs)),
         total_of(runs) if runs[0].statistics else None,
-        forwards=Forwards(*map(sum, zip(*spent, strict=True))),
+        forwards=Forwards(draft, target, prefill),
     )
 
 

@@ -1,5 +1,7 @@
 """Tables on pages, by name, written at build in Markdown; `made.py` puts them there."""
 
+from book import real_tables
+from book.reports import saved_real
 from book.results_tables import table
 from claims_table import claim_rows
 from exercise_tables import about, exercise_rows, wrong_rows
@@ -52,6 +54,11 @@ def signs_of_round(name):
     return markdown(round_table(r, recording.words))
 
 
+def real_models(name):
+    """Returns a table of the report on a checkpoint that people use, by its function; "" without one."""
+    return "".join(getattr(real_tables, name)(report) for report in saved_real())
+
+
 TABLES = {
     "bugs": lambda family: markdown(family_rows(family)),
     "checks": lambda: markdown(check_rows()),
@@ -64,6 +71,7 @@ TABLES = {
     "packages": lambda: markdown(package_rows()),
     "ragged": lambda: markdown(ragged_table(6)),
     "ragged-mask": lambda: as_text(ragged_mask((3, 5), 2)),
+    "real-models": real_models,
     "rounds": lambda count: markdown(rounds_table(run("greedy"), int(count))),
     "signs": signs_of_round,
     "states": lambda: markdown(states_table()),

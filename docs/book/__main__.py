@@ -23,7 +23,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_
 def write_pages(folder: Path = DOCS) -> None:
     """Write the pages of numbers from what is recorded: results.md, atlas.md and samplers.md."""
     found = {
-        "results": results.page(reports.saved_reports(), reports.saved_drafters()),
+        "results": results.page(reports.saved_reports(), reports.saved_drafters(), reports.saved_real()),
         "atlas": atlas.page(read_json(atlas.RECORDED)),
         "samplers": samplers.page(read_json(samplers.RECORD)["samplers"]),
     }

@@ -4,6 +4,7 @@
     python docs/peers/llama_cpp.py --output minispec/evidence/recorded/bench-real-sizes.json
     cd docs && python -m book measurements ../minispec/evidence/recorded/bench-stories.json
     minispec bench --section drafters --pair stories --output minispec/evidence/recorded/drafters-stories.json
+    python docs/peers/real_models.py FILE.gguf minispec/evidence/recorded/real-models.json
 
 All but the third measure; run them on a quiet machine. The third writes the points of latency, speed, drafts
 and batches that pages and notebooks quote, so that a figure in a notebook and a table on a page cannot
@@ -51,6 +52,12 @@ def saved_drafters(folder: Path = FOLDER) -> list[dict[str, Any]]:
     """Returns the reports on ways to draft that were recorded, one a pair."""
     paths = [folder / f"drafters-{name}.json" for name in PAIRS]
     return [load_report(path) for path in paths if path.is_file()]
+
+
+def saved_real(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Returns the report on a checkpoint that people use, if it was recorded."""
+    path = folder / "real-models.json"
+    return [load_report(path)] if path.is_file() else []
 
 
 def measurement_of(report: Report, kind: str) -> Measurement:

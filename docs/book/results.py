@@ -6,9 +6,10 @@ Its texts stand in results.toml. Every number comes from a report.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
-from book import results_tables
+from book import real_tables, results_tables
 from book.draft_sizes import DISTILL_STEPS, PLAIN_STEPS
 from book.pages import joined, texts
 
@@ -17,19 +18,25 @@ TEXTS = texts("results")
 
 
 class Fields(dict[str, Any]):
-    """What a text names: keys of a report, and functions of results_tables with their arguments."""
+    """What a text names: keys of a report, and functions of a module with their arguments."""
+
+    def __init__(self, report: Report, functions: ModuleType = results_tables) -> None:
+        """Takes a report, and the module."""
+        super().__init__(report)
+        self._functions = functions
 
     def __missing__(self, name: str) -> Any:
         function, *arguments = name.split()
-        return getattr(results_tables, function)(self, *arguments)
+        return getattr(self._functions, function)(self, *arguments)
 
 
-def page(reports: Sequence[Report], drafters: Sequence[Report] = ()) -> str:
+def page(reports: Sequence[Report], drafters: Sequence[Report] = (), real: Sequence[Report] = ()) -> str:
     """Returns the page as Markdown.
 
     Args:
         reports: of the bench, the shipped pair's first.
         drafters: those on ways to draft, one a pair.
+        real: those on checkpoints that people use.
 
     Raises:
         ValueError: if there are none.
@@ -40,7 +47,8 @@ def page(reports: Sequence[Report], drafters: Sequence[Report] = ()) -> str:
     parts += [part for report in reports for part in of_pair(report)]
     if drafters:
         parts += [TEXTS["drafters"], *(TEXTS["drafters-of"].format_map(Fields(one)) for one in drafters)]
-    return joined([*parts, not_measured(reports, drafters), TEXTS["tail"]])
+    parts += [TEXTS["real-models"].format_map(Fields(one, real_tables)) for one in real]
+    return joined([*parts, not_measured([*reports, *real], drafters), TEXTS["tail"]])
 
 
 def of_pair(report: Report) -> Iterator[str]:

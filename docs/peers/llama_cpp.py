@@ -36,7 +36,7 @@ from minispec.native.pack import side_by_side
 from peers.transformers import TransformersGPT, installed
 
 EXTRA = "llama-cpp"
-BLOCK = 64  # tokens at most in one forward
+BLOCK = 512  # tokens at most in one forward
 
 
 @torch.no_grad()
@@ -88,36 +88,37 @@ def write_gguf(model: GPT, path: Path, in_8_bits: bool = False) -> None:
 
 
 class LlamaCpp:
-    """llama.cpp on a CPU, called as our models are, for one row; it uses as many threads as torch.
+    """llama.cpp on a CPU, called as our models are, for one row; it uses as many threads as torch."""
 
-    Its cache is in float32 for a float32 model, else in half precision, as it is by default.
-    """
+    device = torch.device("cpu")
 
-    def __init__(self, model: GPT, in_8_bits: bool = False) -> None:
-        """Hands weights over, through a file; a ValueError says what is missing."""
+    def __init__(self, path: Path, context: int, whole: bool = False) -> None:
+        """Reads a file; a ValueError says what is missing.
+
+        Args:
+            path: of the file.
+            context: how many tokens a cache holds.
+            whole: whether caches are in float32; else they are in half precision, as by default.
+        """
         self.library = installed("llama_cpp", "llama-cpp-python", EXTRA)
         logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)  # else it prints warnings
-        self.config = model.config
-        self.vocab_size = model.vocab_size
-        self.device = model.device
-        self.whole = model.dtype == torch.float32 and not in_8_bits
+        self.context = context
+        self.whole = whole
         how = self.library.llama_model_default_params()
         how.use_mmap = False
         how.n_gpu_layers = 0
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "model.gguf"
-            write_gguf(model, path, in_8_bits)
-            self.model = self.library.llama_model_load_from_file(str(path).encode(), how)
+        self.model = self.library.llama_model_load_from_file(str(path).encode(), how)
         if not self.model:
-            raise ValueError("llama.cpp cannot read the file that gguf has written")
+            raise ValueError(f"llama.cpp cannot read {path.name}")
         weakref.finalize(self, self.library.llama_model_free, self.model)
+        self.vocab_size = self.library.llama_vocab_n_tokens(self.library.llama_model_get_vocab(self.model))
 
     def new_cache(self, rows: int) -> "Context":
         """Returns an empty cache for one row."""
         return Context(self)
 
     def hidden(self, tokens: Tensor, cache: "Context") -> Tensor:
-        """Reads tokens [1, n], 64 at most; returns logits [1, n, V], which are valid until the next call.
+        """Reads tokens [1, n], 512 at most; returns logits [1, n, V], which are valid until the next call.
 
         Its head is a part of its forward.
         """
@@ -137,9 +138,10 @@ class Context:
     def __init__(self, of: LlamaCpp) -> None:
         """Takes memory for a model's whole context."""
         self.library = of.library
+        self.vocab_size = of.vocab_size
         self.length = 0
         how = self.library.llama_context_default_params()
-        how.n_ctx = of.config.max_length
+        how.n_ctx = of.context
         how.n_batch = how.n_ubatch = BLOCK
         how.type_k = how.type_v = self.library.GGML_TYPE_F32 if of.whole else self.library.GGML_TYPE_F16
         how.flash_attn_type = not of.whole  # it rounds to half precision
@@ -148,14 +150,21 @@ class Context:
         weakref.finalize(self, self.library.llama_free, self.context)
         weakref.finalize(self, self.library.llama_batch_free, self.batch)
 
-    def read(self, ids: list[int]) -> None:
-        """Reads tokens after those that are there."""
+    def best_after(self, ids: list[int]) -> int:
+        """Reads any number of tokens; returns the likeliest next one."""
+        for start in range(0, len(ids), BLOCK):
+            self.read(ids[start : start + BLOCK], every=False)
+        logits = self.library.llama_get_logits_ith(self.context, -1)
+        return int(np.ctypeslib.as_array(logits, (self.vocab_size,)).argmax())
+
+    def read(self, ids: list[int], every: bool = True) -> None:
+        """Reads tokens after those that are there, for the logits after every one, or after the last."""
         batch = self.batch
         batch.n_tokens = len(ids)
         for i, token in enumerate(ids):
             batch.token[i] = token
             batch.pos[i] = self.length + i
-            batch.logits[i] = 1
+            batch.logits[i] = every or i == len(ids) - 1
             batch.n_seq_id[i] = 1
             batch.seq_id[i][0] = 0
         threads = torch.get_num_threads()
@@ -171,8 +180,16 @@ class Context:
         self.library.llama_memory_seq_rm(memory, 0, self.length, -1)
 
 
-PEERS = {"transformers": TransformersGPT, "llama.cpp": LlamaCpp}
-IN_8_BITS = {"llama.cpp": partial(LlamaCpp, in_8_bits=True)}
+def with_weights(model: GPT, in_8_bits: bool = False) -> LlamaCpp:
+    """Hands our weights over, through a file; a ValueError says what is missing."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.gguf"
+        write_gguf(model, path, in_8_bits)
+        return LlamaCpp(path, model.max_length, model.dtype == torch.float32 and not in_8_bits)
+
+
+PEERS = {"transformers": TransformersGPT, "llama.cpp": with_weights}
+IN_8_BITS = {"llama.cpp": partial(with_weights, in_8_bits=True)}
 
 
 def measure(bench: BenchRun) -> Results:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from minispec.cli import options, tables
 from minispec.cli.decoding import print_advice
 from minispec.cli.requests import read_file
+from minispec.core.batch import Prompts
+from minispec.evidence.bench import real
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.run import NAMES, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
@@ -52,17 +55,24 @@ def bench(
     """Measure speculative decoding against the target alone."""
     plan = plan_of(quick, full, k)
     sections = choose(section or (), full, target is None or draft is not None)
-    if target is not None and prompts is None:
+    if target is not None and prompts is None and sections != (real.NAME,):
         raise ValueError("--target has no prompts to measure on: give a file of texts with --prompts")
     options.set_threads(threads)
     models = options.open_models(pair, target, draft, device, dtype)
     if prompts is not None:
-        models = replace(models, info={**models.info, "prompts": read_prompts(prompts, models.tokenizer)})
+        models = with_prompts(models, read_prompts(prompts, models.tokenizer))
+    elif sections == (real.NAME,):  # it has its own
+        models = with_prompts(models, [*chain(*real.prompts_of(models.tokenizer).values())])
     if models.kept is not None and backend == AUTO:
         backend = NATIVE.name  # no other keeps weights in 8 bits
     if backend != AUTO:  # else the bench says itself which backends cannot be had
         plan = replace(plan, backends=tuple(choice.name for choice in options.find_backends(backend)))
     run_shown(models, output, as_json, sections=sections, plan=plan, seed=seed)
+
+
+def with_prompts(pair: Pair, prompts: Prompts) -> Pair:
+    """Returns a pair with other prompts to measure on."""
+    return replace(pair, info={**pair.info, "prompts": prompts})
 
 
 def run_shown(models: Pair, output: Path | None = None, as_json: bool = False, **settings: Any) -> None:

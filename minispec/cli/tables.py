@@ -122,6 +122,11 @@ def tables(report: Results) -> Iterator[Table]:
         title = f"Every drafter of {pair} at its best K, on other prompts"
         yield grid("drafters", rows, 2).rich(title, padding=0)
         yield drafter_parts(rows).rich("Accepted of the tested, in %, position by position")
+    for name in ("real_models", "beside"):
+        for kind, rows in grouped(report.get(name, ()), "kind").items():
+            yield grid("real", rows, 3).rich(f"{kind}: milliseconds a token, and the gain", padding=0)
+    if prefill := report.get("prefill"):
+        yield grid("prefill", prefill, 2).rich("Milliseconds to read a long prompt")
     for dtype, rows in grouped(report.get("real_sizes", ()), "dtype").items():
         table = real_sizes(rows)
         cells = [(shape, *numbers) for shape, _, *numbers in table.rows]  # their type stands in the title

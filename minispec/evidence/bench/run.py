@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from minispec.evidence.bench import batches, drafters, prediction, real_sizes, sections
+from minispec.evidence.bench import batches, drafters, prediction, real, real_sizes, sections
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.section import CORE, BenchRun, Plan, Results, Section, group
@@ -33,12 +33,13 @@ SECTIONS: tuple[Section, ...] = (  # what others need comes first
     Section("drafters", drafters.measure, TARGET_ONLY, core=False, needs_draft=False),
     Section("rules", sections.rules, TARGET_ONLY, core=False),
     Section("real-sizes", real_sizes.measure, core=False, needs_draft=False),
+    Section(real.NAME, real.section, core=False, full=False, needs_draft=False),
 )
 NAMES = tuple(section.name for section in SECTIONS)
 
 
 def choose(names: Sequence[str] = (), full: bool = False, has_draft: bool = True) -> tuple[str, ...]:
-    """Returns the sections to run: those that are named with what they need, or the core, or all.
+    """Returns the sections to run: those that are named with what they need, or the core, or nearly all.
 
     Where there is no draft model, the section on drafters takes the place of the core.
 
@@ -51,7 +52,7 @@ def choose(names: Sequence[str] = (), full: bool = False, has_draft: bool = True
             raise ValueError(f"there is no section {name!r}; there is {', '.join(NAMES)}")
         if name not in [section.name for section in usable]:
             raise ValueError(f"the section {name} needs a draft model: give one with --draft")
-    core = {section.name for section in usable if full or section.core}
+    core = {section.name for section in usable if (section.full if full else section.core)}
     chosen = set(names) or (core if has_draft or full else {"drafters"})
     for section in reversed(SECTIONS):  # what a section needs stands before it
         if section.name in chosen:
@@ -157,6 +158,10 @@ def finish(report: dict[str, Any]) -> None:
         report["drafters"] = results["drafters"]["rows"]
     if "real-sizes" in results:
         report["real_sizes"] = results["real-sizes"]["points"]
+    for name in real.LISTS:
+        rows = [row for found in results.values() for row in found.get(name, ())]
+        if rows:
+            report[name] = rows
 
 
 def _measure(section: Section, bench: BenchRun, report: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ class Section:
     run: Callable[["BenchRun"], Results]  #: measures it
     needs: tuple[str, ...] = ()  #: sections that must be found before
     core: bool = True  #: whether plain `bench` runs it
+    full: bool = True  #: whether `bench --full` runs it
     needs_draft: bool = True  #: whether it needs a draft model
 
 

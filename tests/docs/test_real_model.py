@@ -15,7 +15,7 @@ from minispec.io.checkpoint import save_model
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "real_model.md"
 COMMANDS = [
     shlex.split(command)[1:]
-    for command in re.findall(r"^minispec .*", PAGE.read_text(encoding="utf-8").replace("\\\n", " "), re.M)
+    for command in re.findall(r"^minispec generate .*", PAGE.read_text(encoding="utf-8").replace("\\\n", " "), re.M)
 ]
 
 

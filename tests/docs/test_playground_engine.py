@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 from book.playground import COMMAND, PAGE, RECORD, WASM, can_compile, compiled, script, sha256, sources_hash
-from engine_page import START, opened, write_page
+from engine_page import START, opened, write_html, write_page
 
 from minispec import ModelDrafter, SeededRng, Warp, load_pair, speculate
 from minispec.cli.main import run
@@ -114,7 +114,7 @@ def said(round):
 
 
 def difference(found, rounds):
-    """Says how a page's rounds first differ from the core's: None, "tie" if rounding may be why, else both."""
+    """Says where a page's rounds differ from the core's: None, "tie" if rounding may be why, else both."""
     tied = False
     for one, (round, of_core) in zip(found, rounds, strict=False):
         tied |= of_core or any(is_tie(draw["threshold"]) for draw in one["draws"])
@@ -330,6 +330,11 @@ def test_a_browser_without_webassembly_is_told(browser, path):
         assert page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)").endswith("WebAssembly with SIMD: no SIMD")
         page.evaluate("() => { delete globalThis.WebAssembly; }")
         assert "no WebAssembly" in page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)")
+
+
+def test_a_policy_without_webassembly_is_told(browser, path):
+    with opened(browser, write_html(path.parent / "forbidden.html", "script-src 'self'")) as page:
+        assert "Content Security policy" in page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)")
 
 
 @pytest.mark.parametrize(

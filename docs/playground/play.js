@@ -41,7 +41,7 @@
   const track = (...children) => make("span", { className: "play-track" }, ...children);
   const stretch = (data, part) => mark(make("i", { style: `width:${100 * part}%` }), data);
   const chip = ({ id, ...data }) => mark(make("b", {}, piece(id)), data);
-  const piece = (id) => engine.tokenizer.piece(id);
+  const piece = (id) => (id === engine.tokenizer.end ? " <end>" : engine.tokenizer.piece(id));
   const quoted = (text) => JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
   const word = (id) => quoted(piece(id));
   const share = (value) => value.toFixed(value > 0 && value < 0.001 ? 5 : 3);
@@ -282,7 +282,7 @@
     else {
       const [over, under] = [p, q].map((rows) => share(rows[i][drafted[i]]));
       const lead = { rejection: `p = ${over}, q = ${under}: min(1, p/q) =`, block: "All up to here is kept with probability" };
-      const side = draw.accepted ? "below it: yes" : "not below it: no";
+      const side = draw.accepted ? "below it" : "not below it";
       const drawn = draw.number === null ? "No number is drawn" : `The number drawn, ${share(draw.number)}, is ${side}`;
       lines.push(`${lead[verifier]} ${share(draw.threshold)}. ${drawn}. The token is ${kept}.`);
     }
@@ -361,7 +361,8 @@
     const most = Math.min(TIMED.tokens, engine.target.maxLength - game.prompt.length);
     const asked = { ...request(game, k, most), ignoreEnd: true, numbers: engine.numbers(seed) };
     const began = performance.now();
-    const calls = [...(k ? engine.rounds(asked) : engine.alone(asked))].length;
+    let calls = 0;
+    for (const _ of k ? engine.rounds(asked) : engine.alone(asked)) calls += 1;
     return { milliseconds: (performance.now() - began) / most, tokens: most / calls };
   }
 

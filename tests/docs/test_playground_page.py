@@ -24,7 +24,28 @@ SET = """([name, value]) => {
 }"""
 EMOJI = "\N{GRINNING FACE}"
 LONG = "Rue the cat had a kite. " * 31
+NEARLY_FULL = "Rue the cat had a kite." + " Rue the cat had a kite." * 35 + " Rue"  # there is space for three tokens more
 INJECTED = "<img src=x onerror=alert(1)>"
+
+# Of a link: a field, its value, and how the line begins that refuses it.
+HOSTILE = (
+    ("k", "NaN", "K must be a whole number from 0 to 16"),
+    ("k", "300", "K must be a whole number from 0 to 16"),
+    ("temperature", "-1", "The temperature must be a number from 0 to 10"),
+    ("verifier", "greedy", "The greedy verifier needs temperature 0"),
+    ("topP", "0", "Top-p must be"),
+    ("seed", "1e99", "The seed must be"),
+    ("verifier", INJECTED, "The verifier must be one of greedy"),
+    ("drafter", "constructor", "The drafter must be one of model"),
+    ("prompt", "", "The prompt is empty"),
+    ("prompt", EMOJI * 500, "The prompt has 2000 tokens"),
+    ("prompt", "a" * 100_000, "The prompt has 100000 characters"),
+    ("draft", "a" * 201, "Your draft has 201 characters"),
+    ("at", "1e9", "The at of the link must be"),
+    ("position", "17", "The position of the link must be"),
+    ("__proto__", "1", "The link has a field"),
+    (INJECTED, INJECTED, "The link has a field"),
+)
 
 
 @contextmanager
@@ -59,9 +80,10 @@ def test_the_page_decodes_the_recorded_text(browser):
     recording = load_walkthrough("greedy")
     trace = recording.trace
     prompt, emitted = ("".join(recording.words[t] for t in ids) for ids in (trace.prompts[0], trace.tokens(0)))
-    with playground(browser, {"prompt": prompt, "k": trace.config["k"]}) as page:
+    fields = {"prompt": prompt, "k": trace.config["k"], "verifier": "greedy", "temperature": 0}
+    with playground(browser, fields) as page:
         run(page)
-        assert text(page, "text") == prompt + emitted
+        assert text(page, "text") == prompt + emitted.replace("⏹", " <end>")
         assert text(page, "say").startswith(f"Round {len(trace.rounds)}.")
 
 
@@ -153,37 +175,17 @@ def test_the_number_is_held_against_p_over_q(browser):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(
-    ("field", "value", "line"),
-    [
-        ("k", "NaN", "K must be a whole number from 0 to 16"),
-        ("k", "300", "K must be a whole number from 0 to 16"),
-        ("temperature", "-1", "The temperature must be a number from 0 to 10"),
-        ("temperature", "0.5", "The greedy verifier needs temperature 0"),
-        ("topP", "0", "Top-p must be"),
-        ("seed", "1e99", "The seed must be"),
-        ("verifier", INJECTED, "The verifier must be one of greedy"),
-        ("drafter", "constructor", "The drafter must be one of model"),
-        ("prompt", "", "The prompt is empty"),
-        ("prompt", EMOJI * 500, "The prompt has 2000 tokens"),
-        ("prompt", "a" * 100_000, "The prompt has 100000 characters"),
-        ("draft", "a" * 201, "Your draft has 201 characters"),
-        ("at", "1e9", "The at of the link must be"),
-        ("position", "17", "The position of the link must be"),
-        ("__proto__", "1", "The link has a field"),
-        (INJECTED, INJECTED, "The link has a field"),
-    ],
-)
-def test_a_hostile_link_is_refused(browser, field, value, line):
+def test_hostile_links_are_refused(browser):
     """One line says why, the state is kept, nothing of it becomes an element."""
     with playground(browser) as page:
         page.locator("#play-step").click()
         seen = page.evaluate(SEEN)
         images = page.locator("img").count()
-        page.evaluate("hash => { location.hash = hash }", urlencode({field: value}))
-        page.locator("#play-line", has_text=line).wait_for()
-        assert text(page, "line").startswith(line) and len(text(page, "line")) <= 300
-        assert page.evaluate(SEEN) == seen
+        for field, value, line in HOSTILE:
+            page.evaluate("hash => { location.hash = hash }", urlencode({field: value}))
+            page.locator("#play-line", has_text=line).wait_for()
+            assert text(page, "line").startswith(line) and len(text(page, "line")) <= 300
+            assert page.evaluate(SEEN) == seen
         assert page.locator("img").count() == images
 
 
@@ -215,7 +217,7 @@ def test_bad_boxes_are_refused(browser):
 
 @pytest.mark.browser
 def test_the_context_fills(browser):
-    with playground(browser, {"prompt": LONG, "most": 1000, "temperature": 1, "verifier": "block"}) as page:
+    with playground(browser, {"prompt": NEARLY_FULL, "most": 1000}) as page:
         run(page)
         assert "The context is full" in text(page, "say")
         said = text(page, "say")
@@ -257,11 +259,13 @@ def test_without_an_engine_there_is_the_stepper(browser, fault):
     if fault == "no WebAssembly":
         page.add_init_script("delete globalThis.WebAssembly")
     else:
-        damaged = (BUILT / "playground" / "data.js").read_text(encoding="utf-8").replace("AAAA", "AAAB", 1)
+        data = (BUILT / "playground" / "data.js").read_text(encoding="utf-8")
+        middle = len(data) // 2  # of the target's weights
+        damaged = data[:middle] + "AAAA" + data[middle + 4 :]
         page.route("**/data.js", lambda route: route.fulfill(body=damaged, content_type="text/javascript"))
     page.goto(f"{BUILT.as_uri()}/{NAME}")
     assert text(page, "line").startswith("The models do not run here:")
-    assert fault.split()[-1].removesuffix(" data") in text(page, "line") or "damaged" in text(page, "line")
+    assert fault.replace("no ", "").replace(" data", "") in text(page, "line")
     assert not page.locator("#play").is_visible()
     stepper = page.locator("#play-recorded .minispec-stepper")
     stepper.locator(".ms-next").click()

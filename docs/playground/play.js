@@ -1,7 +1,7 @@
 // The playground: a text is decoded round by round, and each round is shown phase by phase.
 //
-// A game is a run: its settings, the rounds played so far, and `at`, how many phases are shown. A position is a place in a
-// round: that of a drafted token, or the one after the last. What a reader typed is only ever put into the page as text.
+// A game is a run: its settings, the rounds played so far, and `at`, how many phases are shown. A position is a place in
+// a round: that of a drafted token, or the one after the last. What a reader typed is put into the page as text alone.
 "use strict";
 {
   const PHASES = 4; // of a round: draft, verify, decide, commit
@@ -42,7 +42,7 @@
   const stretch = (data, part) => mark(make("i", { style: `width:${100 * part}%` }), data);
   const chip = ({ id, ...data }) => mark(make("b", {}, piece(id)), data);
   const piece = (id) => (id === engine.tokenizer.end ? " <end>" : engine.tokenizer.piece(id));
-  const quoted = (text) => JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
+  const quoted = (text) => JSON.stringify(text.slice(0, 40));
   const word = (id) => quoted(piece(id));
   const share = (value) => value.toFixed(value > 0 && value < 0.001 ? 5 : 3);
 
@@ -67,7 +67,7 @@
     const context = engine.target.maxLength;
     if (!prompt.length) throw Error("The prompt is empty: type at least one character.");
     if (prompt.length >= context)
-      throw Error(`The prompt has ${prompt.length} tokens; the context of ${context} holds ${context - 1} and a new one.`);
+      throw Error(`The prompt has ${prompt.length} tokens; the context holds ${context - 1} and a new one.`);
     if (settings.verifier === "greedy" && settings.temperature)
       throw Error("The greedy verifier needs temperature 0: set it to 0, or choose rejection.");
     const total = { emitted: 0, drafted: 0, accepted: 0, tested: 0, clock: 0, alone: 0 };
@@ -79,8 +79,8 @@
 
   function request({ settings, prompt, drafts, rounds }, k, maxNewTokens) {
     const { verifier, temperature, topK, topP, seed } = settings;
-    const yours = (text, most) => engine.tokenizer.encode(drafts[rounds.length] ?? "").slice(0, most);
-    const you = { propose: (text, most) => ({ ids: yours(text, most), q: null }), rollback() {} };
+    const yours = (most) => engine.tokenizer.encode(drafts[rounds.length] ?? "").slice(0, most);
+    const you = { propose: (text, most) => ({ ids: yours(most), q: null }), rollback() {} };
     const drafter = settings.drafter === "you" ? you : settings.drafter;
     const warp = { temperature, topK: topK || null, topP };
     return { prompt, k, verifier, warp, numbers: engine.numbers(seed), drafter, maxNewTokens };
@@ -222,7 +222,8 @@
     const buttons = Array.from(round?.p ?? [], (_, position) => {
       const here = all.filter((token) => token.position === position);
       const made = make("button", { type: "button" }, ...(here.length ? here.map(chip) : ["one more"]));
-      made.ariaLabel = `Position ${position + 1}: ${here.map(({ id, state }) => `${word(id)} ${state}`).join(", ")}`;
+      const words = here.map(({ id, state }) => `${word(id)} ${state}`);
+      made.ariaLabel = `Position ${position + 1}: ${words.join(", ")}`;
       return mark(made, { round: index, position });
     });
     find("round").replaceChildren(...buttons);
@@ -266,8 +267,8 @@
     const all = Array.from(rows[0]?.[1] ?? [], (_, id) => id);
     const ids = all.filter((id) => marks[id] || highest(id) >= LEAST).sort((a, b) => highest(b) - highest(a));
     return ids.filter((id, rank) => marks[id] || rank < TOP).map((id) => {
-      const lines = rows.map(([name, row]) => span(span(name), track(stretch({ bar: name }, row[id])), span(share(row[id]))));
-      return make("tr", {}, make("th", { scope: "row" }, word(id), marks[id] ?? ""), make("td", {}, ...lines));
+      const line = ([bar, row]) => span(span(bar), track(stretch({ bar }, row[id])), span(share(row[id])));
+      return make("tr", {}, make("th", { scope: "row" }, word(id), marks[id] ?? ""), make("td", {}, ...rows.map(line)));
     });
   }
 
@@ -278,21 +279,24 @@
     const lines = [];
     const draw = draws[i];
     if (!draw) lines.push(isDrafted ? "A token before it was rejected: it is not tested." : "Nothing was drafted here.");
-    else if (verifier === "greedy") lines.push(`The target's most probable token is ${i < accepted ? "the same" : "another"}: ${kept}.`);
+    else if (verifier === "greedy")
+      lines.push(`The target's most probable token is ${i < accepted ? "the same" : "another"}: ${kept}.`);
     else {
       const [over, under] = [p, q].map((rows) => share(rows[i][drafted[i]]));
-      const lead = { rejection: `p = ${over}, q = ${under}: min(1, p/q) =`, block: "All up to here is kept with probability" };
+      const ratio = `p = ${over}, q = ${under}: min(1, p/q) =`;
+      const lead = { rejection: ratio, block: "All up to here is kept with probability" };
       const side = draw.accepted ? "below it" : "not below it";
       const drawn = draw.number === null ? "No number is drawn" : `The number drawn, ${share(draw.number)}, is ${side}`;
       lines.push(`${lead[verifier]} ${share(draw.threshold)}. ${drawn}. The token is ${kept}.`);
     }
     const by = number === null ? "" : `, by the number ${share(number)}`;
-    if (i === accepted) lines.push(`${word(token)} is the target's: ${verifier === "greedy" ? "its most probable" : `drawn from ${isDrafted ? "the residual" : "p"}${by}`}.`);
+    const source = verifier === "greedy" ? "" : `, drawn from ${isDrafted ? "the residual" : "p"}${by}`;
+    if (i === accepted) lines.push(`${word(token)} is the target's${source}.`);
     return lines.join(" ");
   }
 
   function sentence({ index, phase, round }) {
-    if (!round) return `The models have read ${game.prompt.length - 1} tokens: all of the prompt but its last, which is pending.`;
+    if (!round) return `The prompt is read: ${game.prompt.length - 1} tokens. Its last one is pending.`;
     const { drafted, accepted, token, emitted, finish } = round;
     const k = drafted.length;
     const replaced = accepted < k ? `Instead of ${word(drafted[accepted])} the correction` : "The bonus";
@@ -332,13 +336,18 @@
 
   function showRace({ index, phase }) {
     const calls = phase === 3 ? index + 1 : Math.max(index, 0);
-    const { total, finish } = game.rounds[calls - 1] ?? { total: { emitted: 0, alone: 0 } };
+    const { total, finish } = game.rounds[calls - 1] ?? { total: { emitted: 0, alone: 0, clock: 0 } };
     const { emitted, drafted, accepted, tested, clock, alone } = total;
     const scale = Math.max(game.alone.length, emitted, 1);
     const drafting = lane("with the draft", emitted, scale, [["accepted", emitted]]);
     find("race").replaceChildren(drafting, lane("target alone", alone, scale, [["committed", alone]]));
-    tell("raced", !calls ? "The target alone gets as much time as the rounds take."
-      : `With the draft: ${emitted} tokens in ${calls} target calls and ${clock.toFixed(1)} ms, ${(emitted / calls).toFixed(2)} a call; ${drafted} drafted, ${tested} tested, ${accepted} accepted. The target alone in this time: ${alone} tokens.${finish ? ` It ends after ${game.aloneClock.toFixed(1)} ms.` : ""}`);
+    const end = finish ? ` It ends after ${game.aloneClock.toFixed(1)} ms.` : "";
+    const said = [
+      `With the draft: ${emitted} tokens in ${calls} target calls and ${clock.toFixed(1)} ms;`,
+      `${(emitted / calls).toFixed(2)} tokens a call; accepted: ${accepted} of ${tested} tested, ${drafted} drafted.`,
+      `The target alone in this time: ${alone} tokens.${end}`,
+    ];
+    tell("raced", calls ? said.join(" ") : "The target alone gets as much time as the rounds take.");
     tell("alone", game.alone.slice(0, finish ? undefined : alone).map(piece).join(""));
   }
 
@@ -409,7 +418,13 @@
     const [k, tokens, gain] = lines.reduce((best, line) => (line[2] > best[2] ? line : best));
     const limit = tokens / (cost(k + 1) + k * small);
     const speed = 1000 / median(found.flat().map(([alone]) => alone.milliseconds));
-    tell("timed", `Best at K = ${k}: ${gain.toFixed(2)} times as fast as the target alone, which writes ${speed.toFixed(0)} tokens a second. With nothing but forwards it would be ${limit.toFixed(2)} times. A forward over five positions takes ${cost(5).toFixed(1)} times as long as one over one; a step of the draft ${small.toFixed(2)} times.`);
+    const said = [
+      `Best at K = ${k}: ${gain.toFixed(2)} times as fast as the target alone, at ${speed.toFixed(0)} tokens/s.`,
+      `With nothing but forwards it would be ${limit.toFixed(2)} times.`,
+      `A forward over five positions takes ${cost(5).toFixed(1)} times as long as one over one,`,
+      `a step of the draft ${small.toFixed(2)} times.`,
+    ];
+    tell("timed", said.join(" "));
   }
 
   // ---- Begin

@@ -3,9 +3,10 @@
 Nothing may go wrong on the way: no error on the console, no request. `make browser` builds the page first.
 """
 
+import html
 import re
 from contextlib import contextmanager
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from playground_page import protected
@@ -22,6 +23,10 @@ SET = """([name, value]) => {
     box.value = value;
     box.dispatchEvent(new Event('change', {bubbles: true}));
 }"""
+GO = """hash => new Promise(done => {
+    addEventListener('hashchange', done, {once: true});
+    location.hash = hash;
+}).then(() => {})"""
 EMOJI = "\N{GRINNING FACE}"
 LONG = "Rue the cat had a kite. " * 31
 NEARLY_FULL = "Rue the cat had a kite." + " Rue the cat had a kite." * 35 + " Rue"  # there is space for three tokens more
@@ -128,8 +133,7 @@ def test_a_link_holds_the_whole_state(browser, verifier):
         seen = page.evaluate(SEEN)
         link = page.evaluate("location.hash")
     with playground(browser) as page:
-        page.evaluate("hash => { location.hash = hash }", link)
-        page.locator("#play-say", has_text=seen[0]).wait_for()
+        page.evaluate(GO, link)
         page.locator("#play-step").click()
         page.locator("#play-back").click()
         assert page.evaluate(SEEN) == seen
@@ -149,8 +153,7 @@ def test_the_reader_drafts(browser):
         link = page.evaluate("location.hash")
         seen = page.evaluate(SEEN)
     with playground(browser) as page:
-        page.evaluate("hash => { location.hash = hash }", link)
-        page.locator("#play-say", has_text="Round 1.").wait_for()
+        page.evaluate(GO, link)
         assert page.evaluate(SEEN)[:-1] == seen[:-1]
 
 
@@ -182,11 +185,27 @@ def test_hostile_links_are_refused(browser):
         seen = page.evaluate(SEEN)
         images = page.locator("img").count()
         for field, value, line in HOSTILE:
-            page.evaluate("hash => { location.hash = hash }", urlencode({field: value}))
-            page.locator("#play-line", has_text=line).wait_for()
+            page.evaluate(GO, urlencode({field: value}))
             assert text(page, "line").startswith(line) and len(text(page, "line")) <= 300
             assert page.evaluate(SEEN) == seen
         assert page.locator("img").count() == images
+
+
+@pytest.mark.browser
+def test_links_of_other_pages_lead_to_their_phases(browser):
+    """Each state that a page of the walk-through links to is one that the playground can be in."""
+    pages = "".join(path.read_text(encoding="utf-8") for path in BUILT.glob("walkthrough/*.html"))
+    links = set(re.findall(r'href="\.\./playground/index\.html#([^"]+)"', pages))
+    if not links:
+        pytest.skip("the walk-through is not built: run `make docs`")
+    assert len(links) > 8
+    with playground(browser) as page:
+        for link in links:
+            at = int(dict(parse_qsl(html.unescape(link)))["at"])
+            page.evaluate(GO, html.unescape(link))
+            assert text(page, "line") == ""
+            phase = page.locator("#play-phases [aria-current]").text_content()
+            assert phase == ("prefill", "draft", "verify", "decide", "commit and roll back")[at and (at - 1) % 4 + 1]
 
 
 @pytest.mark.browser

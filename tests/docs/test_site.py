@@ -21,6 +21,13 @@ PAGES = sorted(
 AXE = """async () => (await axe.run(document, {resultTypes: ['violations'], iframes: false, preload: false}))
     .violations.filter(found => ['serious', 'critical'].includes(found.impact))
     .flatMap(found => found.nodes.map(node => found.id + ': ' + node.html.slice(0, 200)))"""
+TELEPHONE = (
+    "index.html",
+    "stepper.html",
+    "playground/distribution.html",
+    "playground/exercises.html",
+    "notebooks/06_verify_by_rejection.html",
+)
 FORMULAS_DONE = "() => !window.MathJax || !MathJax.startup || MathJax.startup.promise.then(() => true)"
 
 
@@ -85,7 +92,7 @@ def test_a_page_is_whole_and_can_be_read_by_all(browser, axe, name):
             assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
 
 
-@pytest.mark.parametrize("name", ["index.html", "stepper.html", "notebooks/06_verify_by_rejection.html"])
+@pytest.mark.parametrize("name", TELEPHONE)
 def test_a_page_fits_a_telephone(browser, name):
     with opened(browser, name, viewport={"width": 390, "height": 800}) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -83,11 +83,11 @@ PARTS = ("minispec", "tests", "docs", "notebooks")
 BUDGETS = {
     "minispec/core": Budget(11_000, python_tokens, ("minispec/core/**/*.py",)),
     "minispec": Budget(190_000, python_tokens, ("minispec/**/*.py",)),
-    "tests": Budget(231_000, python_tokens, ("tests/**/*.py",)),
-    "docs": Budget(32_000, python_tokens, ("docs/**/*.py",)),
-    "everything": Budget(487_000, python_tokens, tuple(f"{part}/**/*.py" for part in PARTS)),
+    "tests": Budget(238_000, python_tokens, ("tests/**/*.py",)),
+    "docs": Budget(35_000, python_tokens, ("docs/**/*.py",)),
+    "everything": Budget(497_000, python_tokens, tuple(f"{part}/**/*.py" for part in PARTS)),
     "C++": Budget(18_500, other_tokens, ("minispec/native/cpp/*",)),
-    "JavaScript": Budget(12_000, other_tokens, tuple(f"{part}/**/*.js" for part in PARTS)),
+    "JavaScript": Budget(13_000, other_tokens, tuple(f"{part}/**/*.js" for part in PARTS)),
     "pages": Budget(78_000, words, ("docs/**/*.md",)),
     "README.md": Budget(1_900, words, ("README.md",)),
 }

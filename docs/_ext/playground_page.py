@@ -33,7 +33,13 @@ POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'{}; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; font-src 'self'; base-uri 'none'; form-action 'self'"
 )
-PHASES = ("prefill", "draft", "verify", "decide", "commit")  # as the page shows them: the first once, the others a round
+PHASES = (
+    "prefill",
+    "draft",
+    "verify",
+    "decide",
+    "commit",
+)  # as the page shows them: the first once, the others a round
 INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 CHARSET = '<meta charset="utf-8">'
 

@@ -29,7 +29,9 @@ GO = """hash => new Promise(done => {
 }).then(() => {})"""
 EMOJI = "\N{GRINNING FACE}"
 LONG = "Rue the cat had a kite. " * 31
-NEARLY_FULL = "Rue the cat had a kite." + " Rue the cat had a kite." * 35 + " Rue"  # there is space for three tokens more
+NEARLY_FULL = (
+    "Rue the cat had a kite." + " Rue the cat had a kite." * 35 + " Rue"
+)  # there is space for three tokens more
 INJECTED = "<img src=x onerror=alert(1)>"
 
 # Of a link: a field, its value, and how the line begins that refuses it.
@@ -84,7 +86,9 @@ def test_the_page_decodes_the_recorded_text(browser):
     """Greedy, with the recording's prompt and K: the same text, the same rounds."""
     recording = load_walkthrough("greedy")
     trace = recording.trace
-    prompt, emitted = ("".join(recording.words[t] for t in ids) for ids in (trace.prompts[0], trace.tokens(0)))
+    prompt, emitted = (
+        "".join(recording.words[t] for t in ids) for ids in (trace.prompts[0], trace.tokens(0))
+    )
     fields = {"prompt": prompt, "k": trace.config["k"], "verifier": "greedy", "temperature": 0}
     with playground(browser, fields) as page:
         run(page)
@@ -205,7 +209,10 @@ def test_links_of_other_pages_lead_to_their_phases(browser):
             page.evaluate(GO, html.unescape(link))
             assert text(page, "line") == ""
             phase = page.locator("#play-phases [aria-current]").text_content()
-            assert phase == ("prefill", "draft", "verify", "decide", "commit and roll back")[at and (at - 1) % 4 + 1]
+            assert (
+                phase
+                == ("prefill", "draft", "verify", "decide", "commit and roll back")[at and (at - 1) % 4 + 1]
+            )
 
 
 @pytest.mark.browser
@@ -265,7 +272,9 @@ def test_it_times_itself(browser):
         page.locator("#play-time").click()
         page.locator("#play-timed", has_text="Best at K").wait_for(timeout=60_000)
         assert page.locator("#play-times tr").count() == 6
-        assert re.search(r"Best at K = \d: [\d.]+ times .* five positions takes [\d.]+ times", text(page, "timed"))
+        assert re.search(
+            r"Best at K = \d: [\d.]+ times .* five positions takes [\d.]+ times", text(page, "timed")
+        )
 
 
 @pytest.mark.browser

@@ -1,7 +1,7 @@
 """The playground on a page, by `` ```{playground} ``, in the book's signs; and what its pages may run.
 
-A page links to a state of it: `` {playground}`words <greedy:corrected.decide&seed=1>` `` is a phase in a round
-of a recorded run, as `running_example.py` names them, with other settings after `&`.
+A page links to a state of it: `` {playground}`words <greedy:corrected.decide&seed=1>` `` is a phase in a
+round of a recorded run, as `running_example.py` names them, with other settings after `&`.
 
 A browser is told to run no script on these pages but the book's own: by a Content-Security-Policy, which also
 forbids to build code from text, and to ask any other place for anything.

@@ -55,8 +55,9 @@ def signs_of_round(name):
 
 
 def real_models(name):
-    """Returns a table of the report on a checkpoint that people use, by its function; "" without one."""
-    return "".join(getattr(real_tables, name)(report) for report in saved_real())
+    """Returns a table of the report on a checkpoint that people use, by its function, if one is recorded."""
+    found = "".join(getattr(real_tables, name)(report) for report in saved_real())
+    return found or markdown([["not recorded yet"], ["the commands on this page measure it"]])
 
 
 TABLES = {

@@ -1,7 +1,7 @@
-"""The playground on a page, by `` ```{playground} ``, in the book's signs and colours; and what its pages may run.
+"""The playground on a page, by `` ```{playground} ``, in the book's signs; and what its pages may run.
 
-A page links to a state of it: `` {playground}`words <greedy:corrected.decide&seed=1>` `` is a phase in a round of a
-recorded run, as `running_example.py` names them, with other settings after `&`.
+A page links to a state of it: `` {playground}`words <greedy:corrected.decide&seed=1>` `` is a phase in a
+round of a recorded run, as `running_example.py` names them, with other settings after `&`.
 
 A browser is told to run no script on these pages but the book's own: by a Content-Security-Policy, which also
 forbids to build code from text, and to ask any other place for anything.
@@ -33,7 +33,7 @@ POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'{}; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; font-src 'self'; base-uri 'none'; form-action 'self'"
 )
-PHASES = ("prefill", "draft", "verify", "decide", "commit")  # as the page shows them: the first once, the others a round
+PHASES = ("prefill", "draft", "verify", "decide", "commit")  # the first once, the others in each round
 INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 CHARSET = '<meta charset="utf-8">'
 
@@ -103,7 +103,7 @@ def style():
 
 
 def protected(page):
-    """Returns a page that runs files of the book alone, and what stands in it now, which is named by its hash."""
+    """Returns a page that runs files of the book, and what stands in it now, by its hash; nothing else."""
     digests = (hashlib.sha256(script.encode()).digest() for script in INLINE.findall(page))
     known = "".join(f" 'sha256-{base64.b64encode(digest).decode()}'" for digest in dict.fromkeys(digests))
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(known)}">'

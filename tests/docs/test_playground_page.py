@@ -29,7 +29,8 @@ GO = """hash => new Promise(done => {
 }).then(() => {})"""
 EMOJI = "\N{GRINNING FACE}"
 LONG = "Rue the cat had a kite. " * 31
-NEARLY_FULL = "Rue the cat had a kite." + " Rue the cat had a kite." * 35 + " Rue"  # there is space for three tokens more
+NEARLY_FULL = "Rue the cat had a kite." + " Rue the cat had a kite." * 35 + " Rue"  # three more tokens fit
+PHASES = ("prefill", "draft", "verify", "decide", "commit and roll back")
 INJECTED = "<img src=x onerror=alert(1)>"
 
 # Of a link: a field, its value, and how the line begins that refuses it.
@@ -84,7 +85,8 @@ def test_the_page_decodes_the_recorded_text(browser):
     """Greedy, with the recording's prompt and K: the same text, the same rounds."""
     recording = load_walkthrough("greedy")
     trace = recording.trace
-    prompt, emitted = ("".join(recording.words[t] for t in ids) for ids in (trace.prompts[0], trace.tokens(0)))
+    prompt = "".join(recording.words[token] for token in trace.prompts[0])
+    emitted = "".join(recording.words[token] for token in trace.tokens(0))
     fields = {"prompt": prompt, "k": trace.config["k"], "verifier": "greedy", "temperature": 0}
     with playground(browser, fields) as page:
         run(page)
@@ -165,13 +167,8 @@ def test_the_number_is_held_against_p_over_q(browser):
             page.locator("#play-step").click()
             if "rejected" in states(page):
                 break
-        p, q, ratio, number = map(
-            float,
-            re.search(
-                r"p = ([\d.]+), q = ([\d.]+): min\(1, p/q\) = ([\d.]+)\. The number drawn, ([\d.]+), is not below",
-                text(page, "why"),
-            ).groups(),
-        )
+        numbers = re.findall(r"[\d.]*\d", text(page, "why").replace("min(1", ""))
+        p, q, ratio, number = map(float, numbers[:4])
         assert ratio == pytest.approx(min(1, p / q), abs=0.02) and number >= ratio
         assert "the residual" in text(page, "why") and "residual" in text(page, "at")
         assert page.locator("#play-draw").is_visible()
@@ -205,12 +202,12 @@ def test_links_of_other_pages_lead_to_their_phases(browser):
             page.evaluate(GO, html.unescape(link))
             assert text(page, "line") == ""
             phase = page.locator("#play-phases [aria-current]").text_content()
-            assert phase == ("prefill", "draft", "verify", "decide", "commit and roll back")[at and (at - 1) % 4 + 1]
+            assert phase == PHASES[at and (at - 1) % 4 + 1]
 
 
 @pytest.mark.browser
 def test_bad_boxes_are_refused(browser):
-    """A prompt of 10 MB, no number, an empty prompt: one line each, and the state stays; then all is well again."""
+    """A prompt of 10 MB, no number, an empty prompt: one line each, and the state stays."""
     with playground(browser) as page:
         seen = page.evaluate(SEEN)
         prompt = page.locator("[name=prompt]").input_value()
@@ -265,7 +262,9 @@ def test_it_times_itself(browser):
         page.locator("#play-time").click()
         page.locator("#play-timed", has_text="Best at K").wait_for(timeout=60_000)
         assert page.locator("#play-times tr").count() == 6
-        assert re.search(r"Best at K = \d: [\d.]+ times .* five positions takes [\d.]+ times", text(page, "timed"))
+        assert re.search(
+            r"Best at K = \d: [\d.]+ times .* five positions takes [\d.]+ times", text(page, "timed")
+        )
 
 
 @pytest.mark.browser

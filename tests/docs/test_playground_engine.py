@@ -136,6 +136,9 @@ def check_texts(page, pair, count, verifier, k):
     """
     runs = [(one, k, verifier, warp_for(verifier, i), i) for i, one in enumerate(prompts(pair, count))]
     found = page.evaluate(ROUNDS, [job(*one) for one in runs])
+    for round in [round for rounds in found for round in rounds if round["drafted"]]:
+        lacks = len(round["emitted"]) > len(round["drafted"])  # the last drafted token was never read
+        assert round["draftLength"] == round["targetLength"] - lacks
     differences = [difference(rounds, expected(pair, *one)) for one, rounds in zip(runs, found, strict=True)]
     assert [one for one in differences if one not in (None, "tie")] == []
     assert differences.count("tie") <= count * MOST_TIES
@@ -230,6 +233,10 @@ def test_probabilities_and_draws_are_those_of_the_core(page, pair, verifier, war
             assert all(
                 number in drawn for number in numbers if number is not None
             )  # those of the draft between
+            tested = (
+                len(one["drafted"]) if verifier == "block" else min(one["accepted"] + 1, len(one["drafted"]))
+            )
+            assert len(one["draws"]) == tested
             kept = [i for i, draw in enumerate(one["draws"], 1) if draw["accepted"]]
             assert one["accepted"] == max(kept, default=0)
 

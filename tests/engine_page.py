@@ -12,17 +12,21 @@ SCRIPTS = ("data.js", "native.js", "tokenizer.js", "engine.js")
 START = "() => { globalThis.engine = new Minispec.Engine(MINISPEC_DATA); }"
 
 
-def write_page(folder: Path, policy: str = POLICY) -> Path:
+def write_page(folder: Path) -> Path:
     """Writes a page that loads the engine and the shipped pair, and returns its file."""
     write_playground(folder, load_pair())
+    return write_html(folder / "engine.html", POLICY)
+
+
+def write_html(path: Path, policy: str) -> Path:
+    """Writes a page that loads the scripts beside it, under a policy."""
     scripts = "".join(f'<script src="{name}"></script>' for name in SCRIPTS)
-    page = folder / "engine.html"
-    page.write_text(
+    path.write_text(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>engine</title>'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">{scripts}',
         encoding="utf-8",
     )
-    return page
+    return path
 
 
 @contextmanager

@@ -34,7 +34,7 @@
 
   // Refuses settings that are none, as core/warp.py does.
   function check({ temperature, topK, topP }) {
-    refuse(!(temperature >= 0 && temperature < Infinity), `temperature must be at least 0, not ${temperature}`);
+    refuse(!(Number.isFinite(temperature) && temperature >= 0), `temperature must be at least 0, not ${temperature}`);
     refuse(topK != null && !isCount(topK - 1), `top-k must be a whole number above 0, not ${topK}`);
     refuse(topP != null && !(topP > 0 && topP <= 1), `top-p must be above 0 and at most 1, not ${topP}`);
   }

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 from book.playground import COMMAND, PAGE, RECORD, WASM, can_compile, compiled, script, sha256, sources_hash
-from engine_page import START, opened, write_page
+from engine_page import START, opened, write_html, write_page
 
 from minispec import ModelDrafter, SeededRng, Warp, load_pair, speculate
 from minispec.cli.main import run
@@ -17,8 +17,10 @@ from minispec.verifiers.registry import CHAINS
 
 MOST_BYTES = 5_000_000  # of data.js; all of the playground may have 6 million
 NUMBERS = 1000  # that a text of so many tokens may need
-TOKENS = 40
-PROBABILITY = 1e-5  # the most by which one may differ
+TOKENS = 30
+PROBABILITY = 1e-5  # the most by which one may differ, and all of a distribution together
+TIE = 1e-6  # how far from 1 a probability may be that is 1 but for rounding
+MOST_TIES = 0.2  # of the texts, in which rounding may decide something
 COMPILER = "0.17.1"  # of ziglang: another writes other bytes
 LONG = [(name, k) for name in ("greedy", "rejection", "block") for k in (0, 1, 2, 4, 8)]
 WARPS = (Warp(1.0), Warp(0.7), Warp(1.0, top_k=5), Warp(1.3, top_p=0.9), Warp(0.0))
@@ -67,42 +69,59 @@ def job(prompt, k, verifier, warp, seed, **others):
     return given | {"maxNewTokens": TOKENS} | others
 
 
+class Watched(SeededRng):
+    """Draws as `SeededRng` does, and remembers whether a probability of yes was 1 but for rounding."""
+
+    tied = False
+
+    def bernoulli(self, probs, place=None):
+        self.tied |= any(is_tie(prob) for prob in probs.tolist())
+        return super().bernoulli(probs, place)
+
+
+def is_tie(probability):
+    """Whether it depends on rounding if a number is drawn."""
+    return 1 - TIE < probability < 1
+
+
 def expected(pair, prompt, k, verifier, warp, seed, drafter=None):
-    """Returns the rounds of the core's loop."""
-    return list(
-        speculate(
-            pair.target,
-            drafter or ModelDrafter(pair.draft),
-            [prompt],
-            k=k,
-            verifier=CHAINS[verifier],
-            max_new_tokens=TOKENS,
-            warp=warp,
-            rng=SeededRng(seed),
-            eos=pair.tokenizer.ends,
-        )
+    """Returns the rounds of the core's loop, and for each whether there was a tie so far."""
+    rng = Watched(seed)
+    rounds = speculate(
+        pair.target,
+        drafter or ModelDrafter(pair.draft),
+        [prompt],
+        k=k,
+        verifier=CHAINS[verifier],
+        max_new_tokens=TOKENS,
+        warp=warp,
+        rng=rng,
+        eos=pair.tokenizer.ends,
     )
+    return [(round, rng.tied) for round in rounds]
 
 
-def differences(found, rounds):
-    """Returns where a page's rounds are not the core's: in what was drafted, accepted, emitted, kept in caches."""
-    expected = [
-        {
-            "drafted": round.draft.tokens[0].tolist(),
-            "accepted": round.accepted(0),
-            "emitted": list(round.emitted[0]),
-            "kind": round.kind(0),
-            "finish": round.finish[0],
-            "targetLength": round.lengths[0],
-        }
-        for round in rounds
-    ]
-    keys = expected[0]
-    return [
-        (one, other)
-        for one, other in zip([{key: round[key] for key in keys} for round in found], expected, strict=False)
-        if one != other
-    ] or [len(found)] * (len(found) != len(expected))
+def said(round):
+    """Returns what a page is to say of a round."""
+    return {
+        "drafted": round.draft.tokens[0].tolist(),
+        "accepted": round.accepted(0),
+        "emitted": list(round.emitted[0]),
+        "kind": round.kind(0),
+        "finish": round.finish[0],
+        "targetLength": round.lengths[0],
+    }
+
+
+def difference(found, rounds):
+    """Says where a page's rounds differ from the core's: None, "tie" if rounding may be why, else both."""
+    tied = False
+    for one, (round, of_core) in zip(found, rounds, strict=False):
+        tied |= of_core or any(is_tie(draw["threshold"]) for draw in one["draws"])
+        expected = said(round)
+        if any(one[key] != expected[key] for key in expected):
+            return "tie" if tied else (one, expected)
+    return None if len(found) == len(rounds) else (len(found), len(rounds))
 
 
 def warp_for(verifier, i):
@@ -110,17 +129,16 @@ def warp_for(verifier, i):
     return Warp(0.0) if verifier == "greedy" else WARPS[i % len(WARPS)]
 
 
-def compare(page, pair, count, settings):
-    """Decodes prompts in the page and by the core, by the same numbers, and compares all rounds."""
-    chosen = prompts(pair, count)
-    wrong = []
-    for verifier, k in settings:
-        runs = [(prompt, k, verifier, warp_for(verifier, i), i) for i, prompt in enumerate(chosen)]
-        found = page.evaluate(ROUNDS, [job(*one) for one in runs])
-        assert len(found) == count
-        for one, rounds in zip(runs, found, strict=True):
-            wrong += [(one, difference) for difference in differences(rounds, expected(pair, *one))]
-    return wrong
+def check_texts(page, pair, count, verifier, k):
+    """Decodes prompts in the page and by the core, by the same numbers; all rounds must be the same.
+
+    Where a probability is 1 but for rounding, one may draw a number and the other not. Such texts are few.
+    """
+    runs = [(one, k, verifier, warp_for(verifier, i), i) for i, one in enumerate(prompts(pair, count))]
+    found = page.evaluate(ROUNDS, [job(*one) for one in runs])
+    differences = [difference(rounds, expected(pair, *one)) for one, rounds in zip(runs, found, strict=True)]
+    assert [one for one in differences if one not in (None, "tie")] == []
+    assert differences.count("tie") <= count * MOST_TIES
 
 
 def test_the_compiled_engine_is_that_of_the_sources():
@@ -152,23 +170,25 @@ def test_the_data_is_small(path):
     assert (path.parent / "data.js").stat().st_size < MOST_BYTES
 
 
-def test_some_texts_are_those_of_the_core(page, pair):
-    """Greedy and sampled, with every drafter and warp, by the numbers that Python draws."""
-    assert compare(page, pair, 5, [("greedy", 4), ("rejection", 2), ("block", 8), ("rejection", 0)]) == []
+@pytest.mark.parametrize("verifier, k", [("greedy", 4), ("rejection", 2), ("block", 8), ("rejection", 0)])
+def test_some_texts_are_those_of_the_core(page, pair, verifier, k):
+    """Greedy and sampled, with every warp, by the numbers that Python draws."""
+    check_texts(page, pair, 5, verifier, k)
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("verifier, k", LONG)
 def test_all_texts_are_those_of_the_core(page, pair, verifier, k):
     """100 prompts: all that a round says."""
-    assert compare(page, pair, 100, [(verifier, k)]) == []
+    check_texts(page, pair, 100, verifier, k)
 
 
 def test_other_numbers_are_seen(page, pair):
     """The comparison itself: with the numbers of another seed the texts differ."""
     (prompt,) = prompts(pair, 1)
     (found,) = page.evaluate(ROUNDS, [job(prompt, 2, "rejection", Warp(1.0), 1)])
-    assert differences(found, expected(pair, prompt, 2, "rejection", Warp(1.0), 2)) != []
+    one, other = difference(found, expected(pair, prompt, 2, "rejection", Warp(1.0), 2))
+    assert one["drafted"] != other["drafted"] or one["emitted"] != other["emitted"]
 
 
 def test_texts_are_those_of_generate(page, pair, capsys):
@@ -191,42 +211,35 @@ def test_the_target_alone_is_k_0(page, pair):
         given,
     )
     rounds = expected(pair, prompt, 0, "rejection", Warp(1.0), 5)
-    assert found == [token for round in rounds for token in round.emitted[0]]
+    assert found == [token for round, _ in rounds for token in round.emitted[0]]
 
 
-@pytest.mark.parametrize("verifier", ["rejection", "block"])
-@pytest.mark.parametrize("warp", WARPS, ids=str)
-def test_probabilities_are_those_of_the_core(page, pair, verifier, warp):
-    """p and q, and in what the draws say: numbers are used in order, each held against its threshold."""
-    for prompt in prompts(pair, 5):
+@pytest.mark.parametrize(
+    "verifier, warp", [*zip(["rejection", "block"] * 2, WARPS[:4], strict=True)], ids=str
+)
+def test_probabilities_and_draws_are_those_of_the_core(page, pair, verifier, warp):
+    """p and q; numbers are used in order, each held against its threshold."""
+    for prompt in prompts(pair, 2):
         (found,) = page.evaluate(ROUNDS, [job(prompt, 4, verifier, warp, 7, dists=True)])
-        for round, other in zip(found, expected(pair, prompt, 4, verifier, warp, 7), strict=True):
-            for name, rows in (("p", other.target_probs[0]), ("q", other.draft.probs[0])):
-                assert (
-                    abs(rows - rows.new_tensor(round[name])).max().item() < PROBABILITY
-                    if round[name]
-                    else True
-                )
-        used = [
-            draw["number"]
-            for round in found
-            for draw in [*round["draws"], round]
-            if draw["number"] is not None
-        ]
         drawn = iter(NativeRng(7).lend(NUMBERS).tolist())
-        assert all(number in drawn for number in used)  # in this order: a draft's numbers come between
-        for round in found:
-            kept = [i for i, draw in enumerate(round["draws"], 1) if draw["accepted"]]
-            assert round["accepted"] == max(kept, default=0)
+        for one, (round, _) in zip(found, expected(pair, prompt, 4, verifier, warp, 7), strict=True):
+            for name, rows in (("p", round.target_probs[0]), ("q", round.draft.probs[0])):
+                differences = rows - rows.new_tensor(one[name]).view(rows.shape)
+                assert float(differences.abs().sum(-1).max() if len(rows) else 0) < PROBABILITY
+            numbers = [draw["number"] for draw in [*one["draws"], one]]
+            assert all(
+                number in drawn for number in numbers if number is not None
+            )  # those of the draft between
+            kept = [i for i, draw in enumerate(one["draws"], 1) if draw["accepted"]]
+            assert one["accepted"] == max(kept, default=0)
 
 
 def test_ngrams_are_looked_up_as_in_the_core(page, pair):
     """Where nothing is found nothing is drafted; what is found is certain."""
-    for i, prompt in enumerate(prompts(pair, 5)):
+    for i, prompt in enumerate(prompts(pair, 3)):
         (found,) = page.evaluate(ROUNDS, [job(prompt * 2, 3, "rejection", Warp(1.0), i, drafter="ngram")])
         drafter = NgramDrafter(pair.target.vocab_size)
-        rounds = expected(pair, prompt * 2, 3, "rejection", Warp(1.0), i, drafter)
-        assert differences(found, rounds) == []
+        assert difference(found, expected(pair, prompt * 2, 3, "rejection", Warp(1.0), i, drafter)) is None
         assert any(round["drafted"] for round in found)
 
 
@@ -243,7 +256,8 @@ def test_a_reader_can_draft(page, pair):
           const warp = { temperature: 1 };
           const settings = { prompt, k: 4, verifier: "rejection", warp, numbers: engine.numbers(1), drafter };
           const rounds = [...engine.rounds({ ...settings, maxNewTokens: 12 })];
-          return { told, lengths: rounds.map(round => round.targetLength), q: rounds[0].q.map(row => row[11]) };
+          const lengths = rounds.map(round => round.targetLength);
+          return { told, lengths, q: rounds[0].q.map(row => row[11]) };
         }""",
         prompt,
     )
@@ -255,12 +269,9 @@ def lines(count):
     """Returns lines of all kinds: of stories, of characters of many scripts, of blanks and signs."""
     drawn = random.Random(34)
     texts = [line for story in draw_stories(count // 4, seed=35) for line in story.text.splitlines()]
-    alphabets = [
-        "abc 'sdt\n\t",
-        "äßé漢字かな한글😀👩‍👩‍👧 ",
-        " \u00a0\u1680\u2028\u3000\ufeff\u0085x1²",
-        "".join(map(chr, range(1, 700))),
-    ]
+    signs = "".join(map(chr, range(1, 700)))
+    blanks = " \u00a0\u1680\u2028\u3000\ufeff\u0085x1²"
+    alphabets = ["abc 'sdt\n\t", "äßé漢字かな한글😀👩‍👩‍👧 ", blanks, signs]
     while len(texts) < count:
         texts.append("".join(drawn.choices(drawn.choice(alphabets), k=drawn.randrange(60))))
     return [*texts[: count - 1], "<|endoftext|> is text"]
@@ -273,20 +284,19 @@ def test_the_tokenizer_is_the_same(page, pair):
     some = [one[i % 3 :] + [0] for i, one in enumerate(ids)]  # they may begin within a character
     texts = [pair.tokenizer.decode(one) for one in some]
     assert page.evaluate("ids => ids.map(one => engine.tokenizer.decode(one))", some) == texts
-    pieces = [pair.tokenizer.piece(token) for token in range(pair.tokenizer.vocab_size)]
-    assert (
-        page.evaluate("n => Array.from({ length: n }, (_, id) => engine.tokenizer.piece(id))", len(pieces))
-        == pieces
-    )
-    assert page.evaluate("[engine.tokenizer.end, engine.tokenizer.vocabSize]") == [
-        pair.tokenizer.end_of_text,
-        len(pieces),
-    ]
+    size = pair.tokenizer.vocab_size
+    pieces = page.evaluate("n => Array.from({ length: n }, (_, id) => engine.tokenizer.piece(id))", size)
+    assert pieces == [pair.tokenizer.piece(token) for token in range(size)]
+    named = page.evaluate("[engine.tokenizer.end, engine.tokenizer.vocabSize]")
+    assert named == [pair.tokenizer.end_of_text, size]
 
 
 def test_own_numbers_are_uniform_and_repeat(page):
     """The mean of 10,000 is within 5 standard errors of a half; a seed means the same numbers."""
-    draw = "seed => { const numbers = engine.numbers(seed); return Array.from({ length: 10000 }, () => numbers.next()); }"
+    draw = """seed => {
+      const numbers = engine.numbers(seed);
+      return Array.from({ length: 10000 }, () => numbers.next());
+    }"""
     numbers = page.evaluate(draw, 5)
     assert numbers == page.evaluate(draw, 5) != page.evaluate(draw, 6)
     assert all(0 <= number < 1 for number in numbers)
@@ -300,9 +310,10 @@ def test_damaged_data_is_refused(page, part):
       const {{ sha256, base64 }} = MINISPEC_DATA["{part}"];
       const at = base64.length >> 1;
       const other = base64[at] === "A" ? "B" : "A";
-      const damaged = {{ changed: base64.slice(0, at) + other + base64.slice(at + 1), cut: base64.slice(0, -8), junk: "!" }};
-      const data = {{ ...MINISPEC_DATA, "{part}": change === "missing" ? undefined : {{ sha256, base64: damaged[change] }} }};
-      return ({MESSAGE})(data);
+      const changed = base64.slice(0, at) + other + base64.slice(at + 1);
+      const damaged = {{ changed, cut: base64.slice(0, -8), junk: "!" }};
+      const part = change === "missing" ? undefined : {{ sha256, base64: damaged[change] }};
+      return ({MESSAGE})({{ ...MINISPEC_DATA, "{part}": part }});
     }}"""
     for kind in ("changed", "cut", "junk", "missing"):
         message = page.evaluate(change, kind)
@@ -319,6 +330,11 @@ def test_a_browser_without_webassembly_is_told(browser, path):
         assert page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)").endswith("WebAssembly with SIMD: no SIMD")
         page.evaluate("() => { delete globalThis.WebAssembly; }")
         assert "no WebAssembly" in page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)")
+
+
+def test_a_policy_without_webassembly_is_told(browser, path):
+    with opened(browser, write_html(path.parent / "forbidden.html", "script-src 'self'")) as page:
+        assert "Content Security policy" in page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)")
 
 
 @pytest.mark.parametrize(
@@ -350,7 +366,7 @@ def test_a_full_context_ends_a_text(page, pair):
     """Nothing is drafted beyond it; a K above it does no harm."""
     prompt = [5] * (pair.target.max_length - 3)
     (found,) = page.evaluate(ROUNDS, [job(prompt, 300, "greedy", Warp(0.0), 1)])
-    assert differences(found, expected(pair, prompt, 300, "greedy", Warp(0.0), 1)) == []
+    assert difference(found, expected(pair, prompt, 300, "greedy", Warp(0.0), 1)) is None
     assert found[-1]["finish"] == "context"
     assert page.evaluate(ROUNDS, [job([5] * pair.target.max_length, 2, "greedy", Warp(0.0), 1)]) == [[]]
 

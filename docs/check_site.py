@@ -78,7 +78,8 @@ def dead(url, path, pages):
     if not aim.is_file():
         return f"{url} leads nowhere"
     anchor = unquote(parts.fragment)
-    if anchor and aim in pages and anchor not in pages[aim].anchors:
+    # What has a = is the state of a page, not a place on it.
+    if anchor and "=" not in anchor and aim in pages and anchor not in pages[aim].anchors:
         return f"{url} leads to no such place on its page"
     return None
 

@@ -1,44 +1,124 @@
-"""What the pages of docs/playground share: scripts and styles beside them, and no others.
+"""The playground on a page, by `` ```{playground} ``, in the book's signs and colours; and what its pages may run.
 
-A browser gets told to run no script but these: a page there that loads another, or builds code from text, is
-stopped by its Content-Security-Policy.
+A page links to a state of it: `` {playground}`words <greedy:corrected.decide&seed=1>` `` is a phase in a round of a
+recorded run, as `running_example.py` names them, with other settings after `&`.
+
+A browser is told to run no script on these pages but the book's own: by a Content-Security-Policy, which also
+forbids to build code from text, and to ask any other place for anything.
 """
 
 import base64
 import hashlib
+import html
 import re
-import shutil
 from pathlib import Path
+from string import Template
+from urllib.parse import parse_qsl, urlencode
+
+from docutils import nodes
+from running_example import at, run
+from sphinx.util.docutils import ReferenceRole, SphinxDirective
+
+from minispec.show.signs import STATES
+from minispec.show.step_html import bar_fill, paint
+from minispec.show.stepper import Stepper
 
 FOLDER = Path(__file__).resolve().parents[1] / "playground"
+BARS = {
+    "p": "p, the target's",
+    "q": "q, the draft's",
+    "residual": "the residual, norm(max(0, p − q))",
+}
 POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'{}; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; font-src 'self'; base-uri 'none'; form-action 'self'"
 )
+PHASES = ("prefill", "draft", "verify", "decide", "commit")  # as the page shows them: the first once, the others a round
 INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 CHARSET = '<meta charset="utf-8">'
 
 
+class Playground(SphinxDirective):
+    """The page's controls, and a recorded run for browsers that cannot run models."""
+
+    def run(self):
+        """Returns them, with the recorded prompt in its box."""
+        page = FOLDER / "play.html"
+        self.env.note_dependency(str(page))
+        recording = run("rejection")
+        prompt = "".join(recording.words[token] for token in recording.trace.prompts[0])
+        states = (f'<span data-state="{name}">{state.word}</span>' for name, state in STATES.items())
+        bars = (f'<span><i data-bar="{name}"></i> {word}</span>' for name, word in BARS.items())
+        filled = Template(page.read_text(encoding="utf-8")).substitute(
+            style=style(),
+            prompt=html.escape(prompt),
+            signs=" ".join([*states, *bars]),
+            recorded=Stepper(recording, rounds=2).html(),
+        )
+        return [nodes.raw("", filled, format="html")]
+
+
+class State(ReferenceRole):
+    """A link to the playground, at a state that the recorded run is in."""
+
+    def run(self):
+        """Returns the link."""
+        where, _, others = self.target.partition("&")
+        try:
+            fragment = urlencode(state(where) | dict(parse_qsl(others)))
+        except ValueError as error:
+            return [], [self.inliner.reporter.error(f"playground: {error}")]
+        page = f"{'../' * self.env.docname.count('/')}{FOLDER.name}/index.html"
+        return [nodes.reference("", self.title, refuri=f"{page}#{fragment}")], []
+
+
+def state(where):
+    """Returns the fields of a link to a phase, such as `greedy:corrected.decide`.
+
+    Raises:
+        ValueError: if there is no such run, round or phase.
+    """
+    run_name, _, rest = where.partition(":")
+    round_name, _, phase = rest.partition(".")
+    if phase not in PHASES:
+        raise ValueError(f"there is no phase {phase!r}; there are {', '.join(PHASES)}")
+    recording, r = at(run_name, round_name)
+    config = recording.trace.config
+    settings = {"k": config["k"], "temperature": f"{config['temperature']:g}", "verifier": run_name}
+    return settings | {"at": (len(PHASES) - 1) * r.index + PHASES.index(phase)}
+
+
+def style():
+    """Returns how states and distributions look, as CSS: each sign stands before the first of its tokens."""
+    rules = [f'[data-bar="{name}"] {{background: {bar_fill(name)}}}' for name in BARS]
+    for name, state in STATES.items():
+        chosen = f'[data-state="{name}"]'
+        rules += [
+            f"{chosen} {{{paint(name)}}}",
+            f'{chosen}::before {{content: "{state.glyph}"}}',
+            f"{chosen} + {chosen}::before {{content: none}}",
+            f".play-track {chosen} {{background: {state.colour}; border: 0}}",
+        ]
+    return "\n".join(f".play {rule}" for rule in rules)
+
+
 def protected(page):
-    """Returns a page that runs its own scripts alone: files beside it, and what stands in it now, by hash."""
+    """Returns a page that runs files of the book alone, and what stands in it now, which is named by its hash."""
     digests = (hashlib.sha256(script.encode()).digest() for script in INLINE.findall(page))
     known = "".join(f" 'sha256-{base64.b64encode(digest).decode()}'" for digest in dict.fromkeys(digests))
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(known)}">'
     return page.replace(CHARSET, f"{CHARSET}\n    {policy}", 1)
 
 
-def finish(app, failed):
-    """Copies scripts and styles, and protects the pages."""
-    folder = Path(app.outdir) / FOLDER.name
-    if failed or app.builder.format != "html" or not folder.is_dir():
-        return
-    for pattern in ("*.js", "*.css"):
-        for path in FOLDER.glob(pattern):
-            shutil.copy(path, folder)
-    for path in folder.glob("*.html"):
-        path.write_text(protected(path.read_text(encoding="utf-8")), encoding="utf-8")
+def protect(app, failed):
+    """Protects the built pages."""
+    if not failed and app.builder.format == "html":
+        for path in (Path(app.outdir) / FOLDER.name).glob("*.html"):
+            path.write_text(protected(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def setup(app):
-    app.connect("build-finished", finish)
+    app.add_directive("playground", Playground)
+    app.add_role("playground", State())
+    app.connect("build-finished", protect)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,6 +8,7 @@ import typer
 from book import atlas, reports, results, samplers
 from book.draft_sizes import train_drafts
 from book.handouts import handouts, write_handouts
+from book.playground import write_engine
 from book.record_positions import record_positions
 from book.record_walkthroughs import write_walkthroughs
 from book.rounding import record_rounding
@@ -55,6 +56,12 @@ def walkthroughs(pair: str = "stories") -> None:
     """Record a pair's walkthroughs, beside it."""
     chosen = load_pair(pair)
     write_walkthroughs(chosen, chosen.folder)
+
+
+@app.command()
+def engine() -> None:
+    """Compile the playground's engine, after a change of C++; needs the package ziglang."""
+    write_engine()
 
 
 app.command("measurements")(reports.save_measurements)

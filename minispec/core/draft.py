@@ -136,7 +136,9 @@ class ModelDrafter:
         rows read theirs, so that their widths stay equal; for the others `commit` forgets it again.
         """
         if lags_behind(self.cache, round):
-            read = min(self.cache.row_lengths[0] + len(round.emitted[0]) - round.lengths[0], round.draft.k)
+            rows = zip(self.cache.row_lengths, round.emitted, round.lengths, strict=True)
+            # A row at the context's end holds less of the block than it has read.
+            read = min(max(held + len(emitted) - length for held, emitted, length in rows), round.draft.k)
             self.model.hidden(round.block[:, read:].to(self.model.device), self.cache)
 
 

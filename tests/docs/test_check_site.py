@@ -6,7 +6,7 @@ import pytest
 START = """<!DOCTYPE html><html>
 <head><link rel="stylesheet" href="_static/a.css"><script src="s.js"></script></head>
 <body><h1 id="top">Start</h1><a href="#top">up</a>
-<a href="more/">more</a> <a href="more/index.html#there">x</a>
+<a href="more/#k=2">more</a> <a href="more/">more</a> <a href="more/index.html#there">x</a>
 <a href="https://example.org/nowhere">another site</a> <a href="mailto:a@b.example">post</a>
 <img src="f.png" alt="Two bars, one longer"> <img src="data:image/png;base64," alt="a dot"></body></html>"""
 MORE = '<html><body><p id="there">There</p><a href="../index.html">back</a></body></html>'

@@ -13,10 +13,8 @@ from pairs import call, random_models, tiny_tokenizer
 from minispec.io.checkpoint import save_model
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "real_model.md"
-COMMANDS = [
-    shlex.split(command)[1:]
-    for command in re.findall(r"^minispec .*", PAGE.read_text(encoding="utf-8").replace("\\\n", " "), re.M)
-]
+TEXT = PAGE.read_text(encoding="utf-8").replace("\\\n", " ")
+COMMANDS = [shlex.split(command)[1:] for command in re.findall(r"^minispec generate .*", TEXT, re.M)]
 
 
 @needs_compiler

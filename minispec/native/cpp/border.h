@@ -1,8 +1,6 @@
 // The border to C: types that are known only now, and what C knows nothing of.
 #pragma once
 
-#include <new>
-
 #include "minispec.h"
 #include "vectors.h"
 

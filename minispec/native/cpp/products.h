@@ -6,7 +6,6 @@
 // draft takes far less time than to write as many tokens.
 #pragma once
 
-#include <type_traits>
 #include <utility>
 
 #include "threads.h"

@@ -9,21 +9,38 @@
 
 #include <atomic>
 #include <chrono>
+
+#include "vectors.h"
+
+#if !defined(__wasm__)
 #include <condition_variable>
-#include <cstdint>
 #include <exception>
 #include <mutex>
-#include <new>
 #include <thread>
-
 #if !defined(_WIN32)
 #include <pthread.h>
+#endif
 #endif
 
 namespace {
 
-using Int = std::int64_t;
 using Clock = std::chrono::steady_clock;
+
+#if defined(__wasm__)
+// A page in a browser has one thread.
+struct Share {
+    Int index = 0, count = 1;
+
+    void wait() const {}
+};
+
+struct Team {
+    static Team get() { return {}; }
+
+    template <class Call>
+    void run(Int, Call share_of) { share_of(Share{}); }
+};
+#else
 
 constexpr Clock::duration PATIENCE = std::chrono::milliseconds(1);  // the longest that a thread spins
 
@@ -159,5 +176,7 @@ class Team {
         last_forward = std::max((Clock::now() - started).count(), last_forward * 7 / 8);
     }
 };
+
+#endif
 
 }  // namespace

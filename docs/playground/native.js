@@ -1,0 +1,206 @@
+// The native backend in a page: its data, its memory, its models. What it computes is minispec/native/cpp.
+"use strict";
+{
+  const REFUSALS = [
+    "", // of each `ms_status`
+    "the browser refuses the memory",
+    "a token id is outside the vocabulary",
+    "the model's logits are not finite: its weights are damaged",
+    "a number to draw by must be at least 0 and below 1",
+    "a draft has a token or a length that cannot be",
+    "a distribution must have no negative number, and the sum 1",
+  ];
+
+  // Throws an Error with a message, if something is so.
+  function refuse(isSo, message) {
+    if (isSo) throw new Error(message);
+  }
+
+  // Returns the bytes of a part of the data.
+  function bytes(data, name) {
+    const text = atob(data[name].base64);
+    const found = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; ++i) found[i] = text.charCodeAt(i);
+    return found;
+  }
+
+  // The library and its memory. Addresses are numbers; a view of memory is made anew each time, because it may grow.
+  class Native {
+    constructor(data) {
+      refuse(typeof WebAssembly !== "object", "this browser has no WebAssembly, which the engine needs");
+      this.data = data;
+      this.borrowed = [];
+      const wasi = { fd_close: () => 0, fd_seek: () => 0, fd_write: () => 0 }; // nothing is written
+      try {
+        const module = new WebAssembly.Module(bytes(data, "wasm"));
+        this.library = new WebAssembly.Instance(module, { wasi_snapshot_preview1: wasi }).exports;
+      } catch (error) {
+        throw new Error(`this browser cannot run the engine, which is WebAssembly with SIMD: ${error.message}`);
+      }
+      this.library._initialize();
+      this.part("wasm");
+      this.about = this.json("about");
+    }
+
+    // Returns the bytes of a part of the data; an Error if they are not those that were written.
+    part(name) {
+      try {
+        const found = bytes(this.data, name);
+        if (this.hash(found) === this.data[name].sha256) return found;
+      } catch {
+        // it is missing, or not written as it should be
+      }
+      throw new Error(`the playground's data is damaged, at "${name}": build the book again`);
+    }
+
+    json(name) {
+      return JSON.parse(new TextDecoder().decode(this.part(name)));
+    }
+
+    // Returns the SHA-256 of bytes, in hexadecimal.
+    hash(found) {
+      return this.lend(() => {
+        const hash = this.borrow(32);
+        this.library.page_hash(this.put(found), found.length, hash);
+        return Array.from(this.view(Uint8Array, hash, 32), (byte) => byte.toString(16).padStart(2, "0")).join("");
+      });
+    }
+
+    view(Kind, address, count) {
+      return new Kind(this.library.memory.buffer, address, count);
+    }
+
+    // Takes memory for so many bytes, all 0.
+    take(count) {
+      const address = this.library.malloc(count);
+      refuse(!address, REFUSALS[1]);
+      this.view(Uint8Array, address, count).fill(0);
+      return address;
+    }
+
+    // Takes memory until `lend` ends.
+    borrow(count) {
+      this.borrowed.push(this.take(count));
+      return this.borrowed.at(-1);
+    }
+
+    // Returns work(), and frees what it has borrowed.
+    lend(work) {
+      const before = this.borrowed.length;
+      try {
+        return work();
+      } finally {
+        for (const address of this.borrowed.splice(before)) this.library.free(address);
+      }
+    }
+
+    // Borrows memory for numbers, and writes them there; those of a plain array are whole.
+    put(numbers) {
+      const array = Array.isArray(numbers) ? BigInt64Array.from(numbers, BigInt) : numbers;
+      const address = this.borrow(array.byteLength);
+      this.view(array.constructor, address, array.length).set(array);
+      return address;
+    }
+
+    // Returns what C gets for a value of a type: of an array its address.
+    given(type, value) {
+      if (typeof value === "object") return this.put(value);
+      return type === "int64" ? BigInt(value) : value;
+    }
+
+    // Borrows a record of minispec.h; fields that are not given are 0.
+    record(name, values) {
+      const address = this.borrow(128); // more bytes than any has
+      for (const [field, value] of Object.entries(values)) {
+        const [type, place] = this.about.records[name][field];
+        const given = this.given(type, value);
+        const view = this.view(DataView, address + place);
+        if (type === "double") view.setFloat64(0, given, true);
+        else if (type === "int64") view.setBigInt64(0, given, true);
+        else view.setUint32(0, given, true);
+      }
+      return address;
+    }
+
+    // Returns the whole number at an address.
+    whole(address) {
+      return Number(this.view(BigInt64Array, address, 1)[0]);
+    }
+
+    // Returns a copy of numbers at an address, in rows of a length.
+    rows(address, count, length) {
+      return Array.from({ length: count }, (_, i) => this.view(Float32Array, address + 4 * i * length, length).slice());
+    }
+
+    // Calls a function of minispec.h; an Error says what it refuses.
+    call(name, ...values) {
+      const types = this.about.functions[name];
+      const status = this.library[name](...values.map((value, i) => this.given(types[i], value)));
+      refuse(status, REFUSALS[status]);
+    }
+
+    // Returns the address of what a function packs: a model, or a matrix.
+    packed(name, ...values) {
+      const made = this.put([0]);
+      this.call(name, this.about.type, ...values, made);
+      return this.whole(made);
+    }
+  }
+
+  // A model. A cache has an address, and a length: how many tokens it holds.
+  class Model {
+    constructor(native, name) {
+      const { sizes, normEps, places } = native.about.models[name];
+      [this.vocabSize, this.layers, this.width] = sizes;
+      this.maxLength = sizes.at(-1);
+      this.native = native;
+      this.slots = Math.ceil(this.maxLength / 16) * 16;
+      this.numbers = sizes[4] * (sizes[5] + Math.ceil(sizes[5] / 16) * 16); // for a slot of a layer, in a cache
+      native.lend(() => {
+        const from = native.put(native.part(name));
+        const addresses = Uint32Array.from(places, (place) => (place === null ? 0 : from + place));
+        this.head = native.packed("ms_matrix_new", this.width, this.vocabSize, 1, addresses[0]);
+        addresses[addresses.length - 3] = this.head; // after it: the last norm, rotations
+        this.address = native.packed("ms_model_new", sizes, normEps, 1, addresses.subarray(1));
+      });
+    }
+
+    // Returns an empty cache; `release` frees it.
+    newCache() {
+      return { address: this.native.take(4 * this.numbers * this.layers * this.slots), length: 0 };
+    }
+
+    release(cache) {
+      this.native.library.free(cache.address);
+    }
+
+    truncate(cache, length) {
+      cache.length = Math.min(cache.length, length);
+    }
+
+    // Reads tokens after what the cache holds, and extends it; returns the address of their states. Within `lend`.
+    hidden(cache, ids) {
+      const { native, slots, layers } = this;
+      refuse(cache.length + ids.length > this.maxLength, `the context holds ${this.maxLength} tokens`);
+      const states = native.borrow(4 * ids.length * this.width);
+      const reads = { rows: 1, n: ids.length, tokens: ids, starts: [cache.length], cache: cache.address };
+      const block = native.record("ms_block", { ...reads, slots, end: layers });
+      native.call("ms_read", native.about.type, this.address, 1, block, 1, states);
+      cache.length += ids.length;
+      return states;
+    }
+
+    // Reads tokens after what the cache holds, and extends it; returns the logits after each of them.
+    read(cache, ids) {
+      const { native, vocabSize } = this;
+      return native.lend(() => {
+        const states = this.hidden(cache, ids);
+        const logits = native.borrow(4 * ids.length * vocabSize);
+        native.call("ms_multiply", native.about.type, this.head, 1, states, ids.length, logits);
+        return native.rows(logits, ids.length, vocabSize);
+      });
+    }
+  }
+
+  globalThis.Minispec = { Native, Model, refuse };
+}

@@ -1,0 +1,378 @@
+"""The playground's engine is the core's loop: the same tokens, by the same numbers, in a real browser."""
+
+import json
+import random
+from importlib.metadata import version
+
+import pytest
+from book.playground import COMMAND, PAGE, RECORD, WASM, can_compile, compiled, script, sha256, sources_hash
+from engine_page import START, opened, write_html, write_page
+
+from minispec import ModelDrafter, SeededRng, Warp, load_pair, speculate
+from minispec.cli.main import run
+from minispec.drafters.ngram import NgramDrafter
+from minispec.native.decisions import NativeRng
+from minispec.train.stories import draw_stories
+from minispec.verifiers.registry import CHAINS
+
+MOST_BYTES = 5_000_000  # of data.js; all of the playground may have 6 million
+NUMBERS = 1000  # that a text of so many tokens may need
+TOKENS = 30
+PROBABILITY = 1e-5  # the most by which one may differ, and all of a distribution together
+TIE = 1e-6  # how far from 1 a probability may be that is 1 but for rounding
+MOST_TIES = 0.2  # of the texts, in which rounding may decide something
+COMPILER = "0.17.1"  # of ziglang: another writes other bytes
+LONG = [(name, k) for name in ("greedy", "rejection", "block") for k in (0, 1, 2, 4, 8)]
+WARPS = (Warp(1.0), Warp(0.7), Warp(1.0, top_k=5), Warp(1.3, top_p=0.9), Warp(0.0))
+ROUNDS = """jobs => jobs.map(job => {
+  const numbers = engine.scripted(job.numbers);
+  return [...engine.rounds({ ...job, numbers })].map(({ q, p, milliseconds, ...round }) =>
+    ({ ...round, q: job.dists ? q.map(row => [...row]) : [], p: job.dists ? p.map(row => [...row]) : [] }));
+})"""
+MESSAGE = (
+    """data => { try { new Minispec.Engine(data); return null; } catch (error) { return error.message; } }"""
+)
+REFUSED = """job => {
+  try { [...engine.rounds({ numbers: engine.numbers(1), drafter: "ngram", ...job })]; return null; }
+  catch (error) { return error.message; }
+}"""
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return load_pair()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_page(tmp_path_factory.mktemp("engine"))
+
+
+@pytest.fixture(scope="module")
+def page(browser, path):
+    with opened(browser, path) as page:
+        page.evaluate(START)
+        yield page
+
+
+def prompts(pair, count):
+    """Returns beginnings of stories that nobody trained on, of 3 to 30 tokens."""
+    texts = [story.text for story in draw_stories(count, seed=34)]
+    return [pair.tokenizer.encode(text)[: 3 + i % 28] for i, text in enumerate(texts)]
+
+
+def job(prompt, k, verifier, warp, seed, **others):
+    """Returns what a page needs to decode a prompt as `expected` does."""
+    numbers = NativeRng(seed).lend(NUMBERS).tolist()  # those that `SeededRng` draws
+    settings = {"temperature": warp.temperature, "topK": warp.top_k, "topP": warp.top_p}
+    given = {"prompt": prompt, "k": k, "verifier": verifier, "warp": settings, "numbers": numbers}
+    return given | {"maxNewTokens": TOKENS} | others
+
+
+class Watched(SeededRng):
+    """Draws as `SeededRng` does, and remembers whether a probability of yes was 1 but for rounding."""
+
+    tied = False
+
+    def bernoulli(self, probs, place=None):
+        self.tied |= any(is_tie(prob) for prob in probs.tolist())
+        return super().bernoulli(probs, place)
+
+
+def is_tie(probability):
+    """Whether it depends on rounding if a number is drawn."""
+    return 1 - TIE < probability < 1
+
+
+def expected(pair, prompt, k, verifier, warp, seed, drafter=None):
+    """Returns the rounds of the core's loop, and for each whether there was a tie so far."""
+    rng = Watched(seed)
+    rounds = speculate(
+        pair.target,
+        drafter or ModelDrafter(pair.draft),
+        [prompt],
+        k=k,
+        verifier=CHAINS[verifier],
+        max_new_tokens=TOKENS,
+        warp=warp,
+        rng=rng,
+        eos=pair.tokenizer.ends,
+    )
+    return [(round, rng.tied) for round in rounds]
+
+
+def said(round):
+    """Returns what a page is to say of a round."""
+    return {
+        "drafted": round.draft.tokens[0].tolist(),
+        "accepted": round.accepted(0),
+        "emitted": list(round.emitted[0]),
+        "kind": round.kind(0),
+        "finish": round.finish[0],
+        "targetLength": round.lengths[0],
+    }
+
+
+def difference(found, rounds):
+    """Says where a page's rounds differ from the core's: None, "tie" if rounding may be why, else both."""
+    tied = False
+    for one, (round, of_core) in zip(found, rounds, strict=False):
+        tied |= of_core or any(is_tie(draw["threshold"]) for draw in one["draws"])
+        expected = said(round)
+        if any(one[key] != expected[key] for key in expected):
+            return "tie" if tied else (one, expected)
+    return None if len(found) == len(rounds) else (len(found), len(rounds))
+
+
+def warp_for(verifier, i):
+    """Returns a warp: for sampled texts one after the other."""
+    return Warp(0.0) if verifier == "greedy" else WARPS[i % len(WARPS)]
+
+
+def check_texts(page, pair, count, verifier, k):
+    """Decodes prompts in the page and by the core, by the same numbers; all rounds must be the same.
+
+    Where a probability is 1 but for rounding, one may draw a number and the other not. Such texts are few.
+    """
+    runs = [(one, k, verifier, warp_for(verifier, i), i) for i, one in enumerate(prompts(pair, count))]
+    found = page.evaluate(ROUNDS, [job(*one) for one in runs])
+    differences = [difference(rounds, expected(pair, *one)) for one, rounds in zip(runs, found, strict=True)]
+    assert [one for one in differences if one not in (None, "tie")] == []
+    assert differences.count("tie") <= count * MOST_TIES
+
+
+def test_the_compiled_engine_is_that_of_the_sources():
+    """Who changes C++, or flags, compiles it again."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    assert record["sources"] == sources_hash(), (
+        f"the C++ has changed since the engine was compiled: {COMMAND}"
+    )
+    assert record["wasm"] == sha256(WASM.read_bytes()), f"{WASM.name} is not the file that was compiled"
+
+
+@pytest.mark.skipif(not can_compile(), reason="the package ziglang is not installed")
+def test_compiling_it_again_gives_the_same_bytes():
+    if version("ziglang") != COMPILER:
+        pytest.skip(f"the engine was compiled by ziglang {COMPILER}")
+    assert compiled() == WASM.read_bytes()
+
+
+def test_another_source_is_another_hash(monkeypatch, tmp_path, pair):
+    """Then no script is written."""
+    changed = tmp_path / PAGE.name
+    changed.write_bytes(PAGE.read_bytes() + b"\n")
+    monkeypatch.setattr("book.playground.PAGE", changed)
+    with pytest.raises(ValueError, match=COMMAND):
+        script(pair)
+
+
+def test_the_data_is_small(path):
+    assert (path.parent / "data.js").stat().st_size < MOST_BYTES
+
+
+@pytest.mark.parametrize("verifier, k", [("greedy", 4), ("rejection", 2), ("block", 8), ("rejection", 0)])
+def test_some_texts_are_those_of_the_core(page, pair, verifier, k):
+    """Greedy and sampled, with every warp, by the numbers that Python draws."""
+    check_texts(page, pair, 5, verifier, k)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("verifier, k", LONG)
+def test_all_texts_are_those_of_the_core(page, pair, verifier, k):
+    """100 prompts: all that a round says."""
+    check_texts(page, pair, 100, verifier, k)
+
+
+def test_other_numbers_are_seen(page, pair):
+    """The comparison itself: with the numbers of another seed the texts differ."""
+    (prompt,) = prompts(pair, 1)
+    (found,) = page.evaluate(ROUNDS, [job(prompt, 2, "rejection", Warp(1.0), 1)])
+    one, other = difference(found, expected(pair, prompt, 2, "rejection", Warp(1.0), 2))
+    assert one["drafted"] != other["drafted"] or one["emitted"] != other["emitted"]
+
+
+def test_texts_are_those_of_generate(page, pair, capsys):
+    """What `minispec generate` prints, and what it says of its rounds."""
+    text = "Once there were two friends."
+    run(["generate", "--prompt", text, "--seed", "3", "--k", "4", "--max-new-tokens", str(TOKENS), "--json"])
+    document = json.loads(capsys.readouterr().out)
+    ids = page.evaluate("text => engine.tokenizer.encode(text)", text)
+    (rounds,) = page.evaluate(ROUNDS, [job(ids, 4, "rejection", Warp(1.0), 3)])
+    emitted = [token for round in rounds for token in round["emitted"]]
+    assert page.evaluate("ids => engine.tokenizer.decode(ids)", emitted) == document["text"]
+    assert [round["kind"] for round in rounds] == [round["kind"] for round in document["rounds"]]
+
+
+def test_the_target_alone_is_k_0(page, pair):
+    (prompt,) = prompts(pair, 1)
+    given = job(prompt, 0, "rejection", Warp(1.0), 5)
+    found = page.evaluate(
+        "job => [...engine.alone({ ...job, numbers: engine.scripted(job.numbers) })].map(step => step.id)",
+        given,
+    )
+    rounds = expected(pair, prompt, 0, "rejection", Warp(1.0), 5)
+    assert found == [token for round, _ in rounds for token in round.emitted[0]]
+
+
+@pytest.mark.parametrize(
+    "verifier, warp", [*zip(["rejection", "block"] * 2, WARPS[:4], strict=True)], ids=str
+)
+def test_probabilities_and_draws_are_those_of_the_core(page, pair, verifier, warp):
+    """p and q; numbers are used in order, each held against its threshold."""
+    for prompt in prompts(pair, 2):
+        (found,) = page.evaluate(ROUNDS, [job(prompt, 4, verifier, warp, 7, dists=True)])
+        drawn = iter(NativeRng(7).lend(NUMBERS).tolist())
+        for one, (round, _) in zip(found, expected(pair, prompt, 4, verifier, warp, 7), strict=True):
+            for name, rows in (("p", round.target_probs[0]), ("q", round.draft.probs[0])):
+                differences = rows - rows.new_tensor(one[name]).view(rows.shape)
+                assert float(differences.abs().sum(-1).max() if len(rows) else 0) < PROBABILITY
+            numbers = [draw["number"] for draw in [*one["draws"], one]]
+            assert all(
+                number in drawn for number in numbers if number is not None
+            )  # those of the draft between
+            kept = [i for i, draw in enumerate(one["draws"], 1) if draw["accepted"]]
+            assert one["accepted"] == max(kept, default=0)
+
+
+def test_ngrams_are_looked_up_as_in_the_core(page, pair):
+    """Where nothing is found nothing is drafted; what is found is certain."""
+    for i, prompt in enumerate(prompts(pair, 3)):
+        (found,) = page.evaluate(ROUNDS, [job(prompt * 2, 3, "rejection", Warp(1.0), i, drafter="ngram")])
+        drafter = NgramDrafter(pair.target.vocab_size)
+        assert difference(found, expected(pair, prompt * 2, 3, "rejection", Warp(1.0), i, drafter)) is None
+        assert any(round["drafted"] for round in found)
+
+
+def test_a_reader_can_draft(page, pair):
+    """An object that proposes is asked, and told of the rollback; its tokens count as certain."""
+    prompt, *_ = prompts(pair, 1)
+    found = page.evaluate(
+        """prompt => {
+          const told = [];
+          const drafter = {
+            propose: (text, k) => ({ ids: [11, 12].slice(0, k), q: null }),
+            rollback: length => told.push(length),
+          };
+          const warp = { temperature: 1 };
+          const settings = { prompt, k: 4, verifier: "rejection", warp, numbers: engine.numbers(1), drafter };
+          const rounds = [...engine.rounds({ ...settings, maxNewTokens: 12 })];
+          const lengths = rounds.map(round => round.targetLength);
+          return { told, lengths, q: rounds[0].q.map(row => row[11]) };
+        }""",
+        prompt,
+    )
+    assert found["told"] == found["lengths"] != []
+    assert found["q"] == [1, 0]
+
+
+def lines(count):
+    """Returns lines of all kinds: of stories, of characters of many scripts, of blanks and signs."""
+    drawn = random.Random(34)
+    texts = [line for story in draw_stories(count // 4, seed=35) for line in story.text.splitlines()]
+    signs = "".join(map(chr, range(1, 700)))
+    blanks = " \u00a0\u1680\u2028\u3000\ufeff\u0085x1²"
+    alphabets = ["abc 'sdt\n\t", "äßé漢字かな한글😀👩‍👩‍👧 ", blanks, signs]
+    while len(texts) < count:
+        texts.append("".join(drawn.choices(drawn.choice(alphabets), k=drawn.randrange(60))))
+    return [*texts[: count - 1], "<|endoftext|> is text"]
+
+
+def test_the_tokenizer_is_the_same(page, pair):
+    texts = lines(1000)
+    ids = [pair.tokenizer.encode(text) for text in texts]
+    assert page.evaluate("texts => texts.map(text => engine.tokenizer.encode(text))", texts) == ids
+    some = [one[i % 3 :] + [0] for i, one in enumerate(ids)]  # they may begin within a character
+    texts = [pair.tokenizer.decode(one) for one in some]
+    assert page.evaluate("ids => ids.map(one => engine.tokenizer.decode(one))", some) == texts
+    size = pair.tokenizer.vocab_size
+    pieces = page.evaluate("n => Array.from({ length: n }, (_, id) => engine.tokenizer.piece(id))", size)
+    assert pieces == [pair.tokenizer.piece(token) for token in range(size)]
+    named = page.evaluate("[engine.tokenizer.end, engine.tokenizer.vocabSize]")
+    assert named == [pair.tokenizer.end_of_text, size]
+
+
+def test_own_numbers_are_uniform_and_repeat(page):
+    """The mean of 10,000 is within 5 standard errors of a half; a seed means the same numbers."""
+    draw = """seed => {
+      const numbers = engine.numbers(seed);
+      return Array.from({ length: 10000 }, () => numbers.next());
+    }"""
+    numbers = page.evaluate(draw, 5)
+    assert numbers == page.evaluate(draw, 5) != page.evaluate(draw, 6)
+    assert all(0 <= number < 1 for number in numbers)
+    assert abs(sum(numbers) / len(numbers) - 0.5) < 5 * (1 / 12 / len(numbers)) ** 0.5
+
+
+@pytest.mark.parametrize("part", ["about", "tokenizer", "wasm", "target", "draft"])
+def test_damaged_data_is_refused(page, part):
+    """One character is another, something is cut off, or a part is missing."""
+    change = f"""change => {{
+      const {{ sha256, base64 }} = MINISPEC_DATA["{part}"];
+      const at = base64.length >> 1;
+      const other = base64[at] === "A" ? "B" : "A";
+      const changed = base64.slice(0, at) + other + base64.slice(at + 1);
+      const damaged = {{ changed, cut: base64.slice(0, -8), junk: "!" }};
+      const part = change === "missing" ? undefined : {{ sha256, base64: damaged[change] }};
+      return ({MESSAGE})({{ ...MINISPEC_DATA, "{part}": part }});
+    }}"""
+    for kind in ("changed", "cut", "junk", "missing"):
+        message = page.evaluate(change, kind)
+        assert f'"{part}"' in message or (part == "wasm" and "WebAssembly" in message)
+        assert "\n" not in message
+
+
+def test_a_browser_without_webassembly_is_told(browser, path):
+    """There may be none, or one without SIMD: then it refuses the module."""
+    with opened(browser, path) as page:
+        page.evaluate(
+            "() => { WebAssembly.Module = function () { throw new WebAssembly.CompileError('no SIMD'); }; }"
+        )
+        assert page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)").endswith("WebAssembly with SIMD: no SIMD")
+        page.evaluate("() => { delete globalThis.WebAssembly; }")
+        assert "no WebAssembly" in page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)")
+
+
+def test_a_policy_without_webassembly_is_told(browser, path):
+    with opened(browser, write_html(path.parent / "forbidden.html", "script-src 'self'")) as page:
+        assert "Content Security policy" in page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)")
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"prompt": []}, "prompt is empty"),
+        ({"prompt": [1] * 257}, "257 tokens; the context holds 256"),
+        ({"prompt": [494]}, "outside the vocabulary"),
+        ({"prompt": [-1]}, "outside the vocabulary"),
+        ({"k": -1}, "K must be"),
+        ({"k": 1.5}, "K must be"),
+        ({"maxNewTokens": None}, "new tokens must be"),
+        ({"verifier": "lenient"}, "the verifier must be one of greedy,rejection,block"),
+        ({"verifier": "greedy"}, "temperature 0"),
+        ({"drafter": "constructor"}, "the drafter must be one of model,ngram"),
+        ({"warp": {"temperature": -1}}, "temperature must be"),
+        ({"warp": {"temperature": None}}, "temperature must be"),
+        ({"warp": {"temperature": 1, "topK": 0}}, "top-k must be"),
+        ({"warp": {"temperature": 1, "topP": 1.5}}, "top-p must be"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_bad_settings_are_refused(page, settings, message):
+    usual = {"prompt": [5], "k": 2, "verifier": "rejection", "warp": {"temperature": 1}, "maxNewTokens": 4}
+    assert message in page.evaluate(REFUSED, usual | settings)
+
+
+def test_a_full_context_ends_a_text(page, pair):
+    """Nothing is drafted beyond it; a K above it does no harm."""
+    prompt = [5] * (pair.target.max_length - 3)
+    (found,) = page.evaluate(ROUNDS, [job(prompt, 300, "greedy", Warp(0.0), 1)])
+    assert difference(found, expected(pair, prompt, 300, "greedy", Warp(0.0), 1)) is None
+    assert found[-1]["finish"] == "context"
+    assert page.evaluate(ROUNDS, [job([5] * pair.target.max_length, 2, "greedy", Warp(0.0), 1)]) == [[]]
+
+
+def test_a_huge_text_is_refused_at_once(page):
+    message = page.evaluate(
+        "() => { try { engine.tokenizer.encode('a'.repeat(1e7)); } catch (error) { return error.message; } }"
+    )
+    assert message == "the text is too long: 10000000 characters"

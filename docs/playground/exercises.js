@@ -39,17 +39,20 @@ const PROGRAMS = {
       alive *= passes;
     });
     if (alive) emit(tokens, bonus({ target_dists }), alive);
-    return Object.keys(outcomes).sort().map((text) => text + Number(outcomes[text].toFixed(9)));
+    return Object.keys(outcomes).sort().map((text) => text + rounded(outcomes[text]));
   },
   "cache-lengths": (blanks, cached, k, accepted) => blanks.map((blank) => blank({ cached, k, accepted })),
 };
+
+/** Rounds a number to what texts of results say. */
+const rounded = (y) => Number(Number(y).toFixed(9));
 
 /** Judges an answer as `Exercise.judge` does, by texts of what comes out: [verdict, message, detail]. */
 function judgeAnswer({ key, cases, expected, wrong, praise }, blanks) {
   const faults = [];
   const results = cases.map(({ given }, i) => {
     try {
-      return [PROGRAMS[key](blanks, ...given)].flat(2).map((y) => (y.length ? y : Number(Number(y).toFixed(9)))).join(", ");
+      return [PROGRAMS[key](blanks, ...given)].flat(2).map((y) => (y.length ? y : rounded(y))).join(", ");
     } catch (error) {
       faults[i] = error.message;
       return "nothing";

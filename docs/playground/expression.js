@@ -8,9 +8,8 @@ const TOKEN = "[\\d.]+(e-?\\d+)?|\\w+|==|\\S";
 
 /** Applies an operation on numbers to numbers or vectors, entry by entry; a number goes with every entry. */
 function combine(operation, a, b, refuse) {
-  const size = a.length ?? b.length;
-  if (size !== (b.length ?? size)) refuse(`vectors of ${size} and ${b.length} entries do not fit`);
-  if (size >= 0) return Array.from({ length: size }, (_, i) => combine(operation, a[i] ?? a, b[i] ?? b, refuse));
+  if (a.map && b.map && a.length !== b.length) refuse(`vectors of ${a.length} and ${b.length} entries do not fit`);
+  if (a.map ?? b.map) return (a.map ? a : b).map((_, i) => combine(operation, a[i] ?? a, b[i] ?? b, refuse));
   const result = operation(a, b);
   return Number.isFinite(Number(result)) ? result : refuse(`${a} and ${b} make no number: is it a division by 0?`);
 }
@@ -48,10 +47,9 @@ const OPERATORS = { // how strongly each binds, and what it does
 function parseFormula(text, names, box) {
   const tokens = [...text.slice(0, MOST_CHARACTERS).matchAll(TOKEN), { index: text.length }];
   let next = 0;
-  const here = () => tokens[next].index;
   const seen = () => tokens[next][0];
   const take = (wanted) => seen() === wanted && (next += 1);
-  const refusal = (at = here()) => (message) => { throw new Error(`${box}: ${message} (character ${at + 1})`); };
+  const refusal = (at = tokens[next].index) => (message) => { throw new Error(`${box}: ${message} (character ${at + 1})`); };
 
   function formula(strength) {
     let left = operand();
@@ -104,22 +102,11 @@ function parseFormula(text, names, box) {
   return seen() ? refusal()(`${seen()} cannot stand here`) : whole;
 }
 
-/** Returns how probably a test of u holds, u being uniform: tried at 257 places, changes between are bisected. */
-function probabilityOf(test) {
-  let probability = 0;
-  let before = test(0);
-  if (typeof before !== "boolean") throw new Error("a test compares two numbers, such as u < p[x]");
-  for (let i = 0; i < 256; i += 1) {
-    let low = i / 256;
-    let high = low + 1 / 256;
-    const after = test(high);
-    for (let turn = 0; turn < 50 && after !== before; turn += 1) {
-      const middle = (low + high) / 2;
-      if (test(middle) === before) low = middle;
-      else high = middle;
-    }
-    if (after !== before) probability += before ? high : -high;
-    before = after;
-  }
-  return probability + before;
+/** Returns how probably a test of u holds, u being uniform: halves 256 parts on where it changes, to the last bit. */
+function probabilityOf(test, low = 0, high = 1, depth = 0) {
+  const holds = test(low);
+  if (typeof holds !== "boolean") throw new Error("a test compares two numbers, such as u < p[x]");
+  if (depth > 7 && (depth > 59 || holds === test(high))) return holds * (high - low);
+  const middle = (low + high) / 2;
+  return probabilityOf(test, low, middle, depth + 1) + probabilityOf(test, middle, high, depth + 1);
 }

@@ -224,6 +224,16 @@ def test_residuals_that_are_none_get_one_line_each(page):
 
 
 @pytest.mark.browser
+def test_the_page_runs_where_text_cannot_become_code(page):
+    """All of these tests run under a policy that forbids it; it holds outside the test's own calls."""
+    page.evaluate(
+        "() => setTimeout(() => { try { Function('') } catch (error) { document.title = error.name } })"
+    )
+    page.wait_for_function("() => document.title !== 'page'")
+    assert page.title() == "EvalError"
+
+
+@pytest.mark.browser
 def test_how_probably_a_comparison_holds(page):
     """Exactly, also where u is on the right, squared, or in several intervals."""
     probabilities = {

@@ -2,7 +2,7 @@
 
 import pytest
 from browser_pages import blanks_html, exercises_data, read_table
-from pages_in_browser import opened, write_page
+from pages_in_browser import SCRIPTS, opened, write_page
 
 from minispec.classroom.exercises import CODE
 from minispec.classroom.running import BLANK_TEXT
@@ -58,6 +58,13 @@ def test_data_says_what_notebooks_say():
         program = read_table("exercises")[data["key"]]["program"]
         assert program.count("____") == len(data["names"]) == len(RIGHT[data["key"]])
     assert [data["key"] for data in exercises_data()["exercises"]] == list(RIGHT)
+
+
+def test_the_page_has_them_under_their_titles():
+    page = (SCRIPTS / "exercises.md").read_text(encoding="utf-8")
+    for key in RIGHT:
+        section = page.partition(f"\n## {CODE[key].title}\n")[2].partition("\n## ")[0]
+        assert f"```{{blanks}} {key}\n" in section
 
 
 @pytest.fixture(scope="module")

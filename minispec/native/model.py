@@ -24,6 +24,7 @@ from minispec.native.pack import Packed, kept_logits, pack_model
 from minispec.native.structs import COMPUTES_IN, INT, BlockRecord
 
 READ_AT_ONCE = 72  # tokens, a multiple of the rows of a tile: scores take memory for each and all before it
+READ_AT_LEAST = 24  # tokens of each row: a draft with its pending token is read at once in a batch, too
 MOST_THREADS = 62  # that `Team` in threads.h can count
 WEIGHTS_PER_THREAD = 250_000  # a forward is worth one more thread for so many weights
 TOLERANCE = 1e-3  # logits may differ from those of the torch backend by rounding
@@ -114,7 +115,7 @@ class NativeLayers:
         """
         ids = check_ids(tokens, 2)
         rows, new = ids.shape
-        width = max(READ_AT_ONCE // rows, 1)
+        width = max(READ_AT_ONCE // rows, READ_AT_LEAST)
         if tree is None and new > width:
             return self._read_in_parts(ids, cache, layers, states, normed, width)
         if not 0 <= index(layers[0]) <= index(layers[1]) <= self.packed_layers:

@@ -35,6 +35,7 @@ from minispec.cli.options import open_models
 from minispec.core.batch import Prompts
 from minispec.drafters.choice import CHOICE
 from minispec.evidence.bench import real
+from minispec.evidence.bench.costs import measure_forwards
 from minispec.evidence.bench.interleaved import Decodes, Run
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.real import ALONE, Side
@@ -221,7 +222,7 @@ class Beside:
 def sampled(bench: BenchRun, samples: int) -> Results:
     """Checks whether sampled texts of speculative decoding have the target's distribution."""
     models = real.fastest_models(bench)
-    costs = real.costs_of(models.target)
+    costs = measure_forwards(models.target, real.CACHED)
     sides = real.sides_of(bench.pair, models, costs, *DECODINGS[1])
     side = next(side for side in sides if side.drafter == CHOICE.name)
     prompts = sorted(bench.pair.tokenizer.encode_batch([*real.KINDS["chat"]]), key=len)[:2]

@@ -47,7 +47,7 @@ def download(model: str, revision: str | None) -> Path:
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=FILES))
     except Exception as error:  # of several libraries
-        said = shorten(" ".join(str(error).split()), max_length=300)
-        reason = OFFLINE if constants.HF_HUB_OFFLINE else REASONS.get(type(error).__name__, said)
+        message = shorten(" ".join(str(error).split()), max_length=300)
+        reason = OFFLINE if constants.HF_HUB_OFFLINE else REASONS.get(type(error).__name__, message)
         name = model if revision is None else f"{model}@{revision}"
         raise ValueError(f"{name} cannot be had: {reason}") from error

@@ -141,8 +141,8 @@ class NativeCache(KVCache):
             raise ValueError(f"there is no row {row}, or no row {source} to take over")
         length = other._lengths[source]
         self.reserve(length)
-        for mine, theirs in zip(self._parts(), other._parts(), strict=True):
-            mine[:, row, :, :length] = theirs[:, source, :, :length]
+        for part, from_part in zip(self._parts(), other._parts(), strict=True):
+            part[:, row, :, :length] = from_part[:, source, :, :length]
         self._lengths[row] = length
 
     def begin(self, *_: Any, **__: Any) -> Any:

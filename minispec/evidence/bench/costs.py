@@ -105,6 +105,7 @@ def measure_forwards(
     cached = max(min(cached, target.max_length - fitting[-1]), 0)
     tasks = {n: forward_task(target, cached, n) for n in fitting}
     seconds = {n: median(values) for n, values in interleaved_seconds(tasks, repeats).items()}
+    # More tokens take no less time: where a measurement says so, it was disturbed.
     return Costs(0.0, dict(zip(fitting, sorted(seconds.values()), strict=True)))
 
 

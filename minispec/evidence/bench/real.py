@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 from minispec.core.batch import Prompts
@@ -23,6 +22,7 @@ from minispec.drafters.entry import Parts
 from minispec.drafters.exit import ExitDrafter, untrained_exit
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench import real_sizes
+from minispec.evidence.bench.costs import measure_forwards
 from minispec.evidence.bench.interleaved import (
     Decodes,
     Run,
@@ -34,7 +34,6 @@ from minispec.evidence.bench.interleaved import (
     share_of,
     total_of,
 )
-from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.chat import render_chats
@@ -54,8 +53,7 @@ AGAIN = "target-only again"
 # is seldom right, so it drafts less, and in one pass only.
 WIDTHS = {"ngram": 8, "suffix": 8, "exit": 4, CHOICE.name: LARGEST_K}
 ONCE = ("exit",)
-CACHED = 200  # tokens in the cache when forwards over these numbers of tokens are timed
-WIDE = (1, 2, 3, 5, 9, 13, 17)
+CACHED = 200  # tokens in the cache when forwards are timed
 FEW = 4  # prompts of a kind, where it is not our greedy texts that are measured
 PREFILL = 512  # tokens of the prompt whose reading is timed
 LISTS = ("real_models", "beside", "prefill", "real_sizes")  # of rows, in what is found
@@ -91,15 +89,15 @@ def measure(bench: BenchRun, peers: Sequence[Side] = (), kinds: Sequence[str] = 
     models = fastest_models(bench)
     rows: list[Results] = []
     beside: list[Results] = []
-    costs = costs_of(models.target)
+    costs = measure_forwards(models.target, CACHED)
     greedy, sampled = ([*sides_of(bench.pair, models, costs, *decoding)] for decoding in DECODINGS)
     few = replace(bench, plan=replace(bench.plan, reporting=min(bench.plan.reporting, FEW), repeats=1))
     for kind in kinds:
         rows += compare(bench, models.target, greedy, kind)
         rows += compare(few, models.target, sampled, kind, temperature=1.0)
         if peers:
-            own = [side for side in greedy if side.drafter not in (AGAIN, *ONCE)]
-            beside += compare(few, models.target, [*own, *peers], kind)
+            ours = [side for side in greedy if side.drafter not in (AGAIN, *ONCE)]
+            beside += compare(few, models.target, [*ours, *peers], kind)
     return {"real_models": rows, "beside": beside, "widths": WIDTHS}
 
 
@@ -152,13 +150,6 @@ def sides_of(pair: Pair, models: Models, costs: Costs, verifier: str, temperatur
         yield alone._replace(drafter=name, decodes=setting)
 
 
-def costs_of(target: LanguageModel) -> Costs:
-    """Measures forwards over several numbers of tokens, in the middle of a text: a look-up costs no more."""
-    cached = min(CACHED, target.max_length - max(WIDE))
-    seconds = interleaved_seconds({n: forward_task(target, cached, n) for n in WIDE}, 2)
-    return Costs(0.0, dict(zip(WIDE, sorted(map(median, seconds.values())), strict=True)))
-
-
 def compare(
     bench: BenchRun, target: LanguageModel, sides: Sequence[Side], kind: str, temperature: float = 0.0
 ) -> Iterator[Results]:
@@ -178,10 +169,10 @@ def compare(
             passes[side].append(together(of_prompts))
     alone = {side[:2]: runs for side, runs in passes.items() if side.drafter == ALONE}
     for side, runs in passes.items():
-        own = alone[side[:2]][: len(runs)]
+        baseline = alone[side[:2]][: len(runs)]
         row = {"kind": kind, "temperature": temperature, "passes": len(runs)}
-        row |= dict(zip(Side._fields[:3], side[:3], strict=True)) | figures(own, runs)
-        yield row | ({} if temperature else texts(target, prompts, own, runs))
+        row |= dict(zip(Side._fields[:3], side[:3], strict=True)) | figures(baseline, runs)
+        yield row | ({} if temperature else texts(target, prompts, baseline, runs))
 
 
 def together(runs: Sequence[Run]) -> Run:
@@ -216,8 +207,8 @@ def texts(target: LanguageModel, prompts: Prompts, alone: Sequence[Run], runs: S
     """Counts texts, those that equal the target's own, and near ties among the others."""
     flips = [
         first_flip(target, prompt, *both)
-        for own, run in zip(alone, runs, strict=True)
-        for prompt, *both in zip(prompts, own.texts, run.texts, strict=True)
+        for baseline, run in zip(alone, runs, strict=True)
+        for prompt, *both in zip(prompts, baseline.texts, run.texts, strict=True)
     ]
     ties = sum(flip is not None and flip.is_near_tie for flip in flips)
     return {"texts": len(flips), "equal": flips.count(None), "near_ties": ties}

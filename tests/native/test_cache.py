@@ -99,6 +99,14 @@ def test_a_long_text_is_read_in_parts():
         model.hidden(block(model, 2, CONTEXT - text.shape[1] + 1), cache)
 
 
+@torch.inference_mode()
+def test_positions_far_in_a_text_are_those_of_torch():
+    """The library adds the angles of two tables; another step between rows would show past the first."""
+    model = gpt(torch.float64)
+    text = block(model, 1, CONTEXT)
+    torch.testing.assert_close(NativeGPT(model)(text), model(text), rtol=0, atol=1e-9)
+
+
 def test_more_than_the_machine_has_is_refused_before_it_is_taken(monkeypatch):
     """In one line, when a cache is made and when it grows; what it held is there."""
     model = NativeGPT(gpt())

@@ -10,8 +10,10 @@ there, and take the place of the predicted ones.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minispec.core.batch import Prompts
@@ -54,6 +56,30 @@ class FeatureLayer(nn.Module):
         return self.norm(self.layers(x, view))
 
 
+class FeatureModel(Protocol):
+    """What predicts the next feature from a feature and the token after it.
+
+    Attributes:
+        dtype: the type of features.
+        skipped: how many first tokens of a text it does not read.
+    """
+
+    dtype: torch.dtype
+    skipped: int
+
+    def features(self, hidden: Tensor) -> Tensor:
+        """Returns what it reads of the target's hidden states: [B, n, the target's] -> [B, n, D]."""
+
+    def new_cache(self, rows: int) -> KVCache:
+        """Returns an empty cache for `rows` rows."""
+
+    def after(self, tokens: Tensor, features: Tensor, cache: KVCache) -> Tensor:
+        """Reads tokens [B, n], each with the feature before it; returns those after them: [B, n, D]."""
+
+    def head(self, features: Tensor) -> Tensor:
+        """Maps features [B, n, D] to logits [B, n, V]."""
+
+
 class FeatureGPT:
     """A `FeatureLayer` between the target's embedding and its head.
 
@@ -63,6 +89,8 @@ class FeatureGPT:
         dtype: the type of features.
     """
 
+    skipped = 0
+
     def __init__(self, layer: FeatureLayer, target: GPT) -> None:
         """Joins what was trained with its target; ValueError if it was made for another width."""
         check_width(target.config.width, layer.width)
@@ -70,6 +98,11 @@ class FeatureGPT:
         self.target = target
         self.dtype = target.dtype
         self.head = target.head
+
+    def features(self, hidden: Tensor) -> Tensor:
+        """Returns the target's hidden states [B, n, D] as they are read."""
+        check_width(hidden.shape[-1], self.target.hidden_size)
+        return hidden.to(self.dtype)
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""
@@ -83,6 +116,8 @@ class FeatureGPT:
 class FeatureDrafter(TargetDrafter):
     """Drafts token after token with a `FeatureLayer`, with a cache of its own."""
 
+    model: FeatureModel
+
     def __init__(self, layer: FeatureLayer, target: GPT, warp: Warp | None = None) -> None:
         """Makes a drafter of a layer that was trained on a target, whose embedding and head it uses.
 
@@ -92,38 +127,47 @@ class FeatureDrafter(TargetDrafter):
             ValueError: if the layer was made for another width.
         """
         super().__init__(target, warp)
-        self.model = FeatureGPT(layer, target)
-        self._cache = self.model.new_cache(1)
+        self._begin(FeatureGPT(layer, target))
+
+    def _begin(self, model: FeatureModel) -> None:
+        """Takes what predicts features."""
+        self.model = model
+        self._cache = model.new_cache(1)
         self._feature = torch.zeros(0)  # [B, D], of the target, before the pending token
+        self._skipped = [0]  # first tokens of each row's text that were not read
 
     @property
     def cache_lengths(self) -> tuple[int, ...] | None:
-        """How many tokens its cache holds, row by row."""
-        return self._cache.row_lengths
+        """How many tokens of each row's text were read, or left out as the first ones are."""
+        return tuple([n + skipped for n, skipped in zip(self._cache.row_lengths, self._skipped, strict=True)])
 
     def start(self, prompts: Prompts, hidden: Tensor) -> None:
-        """Reads all prompts but their last tokens; hidden: their states [B, n, D]."""
+        """Reads all prompts but their last tokens; hidden: their states [B, n, the target's]."""
+        self._skipped = self._skips(prompts)
         self._cache, self._feature = self._prefill(prompts, hidden)
 
     def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
-        """Reads prompts into some rows; hidden: their states [len(rows), n, D]."""
+        """Reads prompts into some rows; hidden: their states [len(rows), n, the target's]."""
         cache, self._feature[list(rows)] = self._prefill(prompts, hidden)
-        for source, row in enumerate(rows):
+        for source, (row, skipped) in enumerate(zip(rows, self._skips(prompts), strict=True)):
             self._cache.place(row, cache, source)
+            self._skipped[row] = skipped
+
+    def _skips(self, prompts: Prompts) -> list[int]:
+        """Returns how many first tokens of each prompt are not read; its last one, which is pending, will be."""
+        return [min(self.model.skipped, len(prompt) - 1) for prompt in prompts]
 
     def _prefill(self, prompts: Prompts, hidden: Tensor) -> tuple[KVCache, Tensor]:
         """Returns a cache with the prompts, and the feature before each pending token [B, D]."""
-        width = self.model.target.hidden_size
-        check_width(hidden.shape[-1], width)
         cache = self.model.new_cache(len(prompts))
-        none = hidden.new_zeros(len(prompts), 1, width)
-        features = torch.cat([none, hidden], dim=1).to(self.model.dtype)
-        lengths = [len(prompt) - 1 for prompt in prompts]
+        features = F.pad(self.model.features(hidden), (0, 0, 1, 0))  # none before the first token
+        first = self.model.skipped
+        lengths = [max(len(prompt) - 1 - first, 0) for prompt in prompts]
         if max(lengths) > 0:
-            tokens = pad(prompts, max(lengths), hidden.device)
-            self.model.after(tokens, features[:, :-1], cache)
+            tokens = pad(prompts, first + max(lengths), hidden.device)
+            self.model.after(tokens[:, first:], features[:, first:-1], cache)
             cache.truncate(lengths)
-        return cache, features[torch.arange(len(prompts)), lengths]
+        return cache, features[torch.arange(len(prompts)), [len(prompt) - 1 for prompt in prompts]]
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
@@ -138,22 +182,18 @@ class FeatureDrafter(TargetDrafter):
 
     def commit(self, round: Round) -> None:
         """Reads the accepted tokens again, with the features that the target has by now."""
-        states = round.target_hidden.to(self.model.dtype)
+        states = self.model.features(round.target_hidden)
         rows = torch.arange(len(states), device=states.device)
-        lengths = round.lengths
+        lengths = [n - skipped for n, skipped in zip(round.lengths, self._skipped, strict=True)]
         block = round.block.to(states.device)  # [B, K+1]
         features = torch.cat([self._feature[:, None], states[:, :-1]], dim=1)  # before each of them
-        first = [min(n, self._before(round, row)) for row, n in enumerate(lengths)]
+        first = [n - len(emitted) for n, emitted in zip(lengths, round.emitted, strict=True)]
         self._cache.truncate(first)
         width = max(n - m for n, m in zip(lengths, first, strict=True))
         if width > 0:
             self.model.after(block[:, :width], features[:, :width], self._cache)
         self._cache.truncate(lengths)
         self._feature = states[rows, round.verdict.accepted]
-
-    def _before(self, round: Round, row: int) -> int:
-        """How many tokens a row's cache held before the round: all committed ones but the pending one."""
-        return round.lengths[row] - len(round.emitted[row])
 
 
 EAGLE = DrafterEntry("eagle", lambda parts, k: FeatureDrafter(parts.heads("eagle"), parts.gpt, parts.warp))

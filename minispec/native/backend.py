@@ -13,6 +13,7 @@ from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.choice import choosing
+from minispec.drafters.eagle3 import Eagle3Drafter
 from minispec.drafters.entry import NODES, Parts
 from minispec.drafters.exit import SHARES
 from minispec.drafters.medusa import doubtful_tree
@@ -23,6 +24,7 @@ from minispec.io.trace import ObservedRound
 from minispec.native import loop
 from minispec.native.decisions import NATIVE_CHAINS, NATIVE_TREES, NativeRng, NativeWarp
 from minispec.native.drafter import NativeDrafter, NativeTreeDrafter
+from minispec.native.eagle3 import NativeEagle3GPT
 from minispec.native.exit import NativeExitDrafter, NativeExitGPT
 from minispec.native.heads import (
     NativeFeatureDrafter,
@@ -92,6 +94,12 @@ def native_feature(parts: Parts, k: int) -> NativeFeatureDrafter:
     return NativeFeatureDrafter(parts.heads("eagle"), parts.gpt, native_target(parts), parts.warp)
 
 
+def native_eagle3(parts: Parts, k: int) -> Eagle3Drafter:
+    """Returns an EAGLE-3 drafter of the native target; ValueError if the target is another."""
+    model = NativeEagle3GPT(parts.heads("eagle3"), parts.gpt, native_target(parts))
+    return Eagle3Drafter(model, parts.warp)
+
+
 def native_parallel(parts: Parts, k: int) -> NativeParallelDrafter:
     """Returns a parallel drafter of the native target; ValueError if the target is another."""
     return NativeParallelDrafter(parts.heads("parallel"), parts.gpt, native_target(parts), parts.warp)
@@ -132,6 +140,7 @@ NATIVE = Backend(
         "medusa": native_medusa,
         "medusa-tree": native_medusa_tree,
         "eagle": native_feature,
+        "eagle3": native_eagle3,
         "parallel": native_parallel,
         "tree": native_tree,
         "auto": lambda parts, k: choosing(parts, NativeDrafter, k),

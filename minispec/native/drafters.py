@@ -4,6 +4,7 @@ from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.drafters.costs import Costs
 from minispec.drafters.entry import DrafterEntry, Parts
+from minispec.drafters.eagle3 import Eagle3Drafter
 from minispec.drafters.exit import ExitDrafter
 from minispec.io.checkpoint import Pair
 from minispec.io.heads import load_heads
@@ -35,4 +36,4 @@ def make_drafter(
         costs=costs,
     )
     drafter = models.backend.makers.get(entry.name, entry.make)(parts, k)
-    return drafter.target if isinstance(drafter, ExitDrafter) else models.target, drafter
+    return drafter.target if isinstance(drafter, ExitDrafter | Eagle3Drafter) else models.target, drafter

@@ -95,11 +95,12 @@ class NativeFeatureGPT(FeatureGPT):
 class NativeFeatureDrafter(FeatureDrafter, Draws):
     """A `FeatureDrafter` whose whole drafts are drawn in C++."""
 
+    model: NativeFeatureGPT
+
     def __init__(self, layer: FeatureLayer, target: GPT, native: NativeGPT, warp: Warp | None = None) -> None:
         """Makes a drafter (see `FeatureDrafter`) for a target, in torch and native."""
         super().__init__(layer, target, warp)
-        self.model: NativeFeatureGPT = NativeFeatureGPT(layer, target, native)
-        self._cache = self.model.new_cache(1)
+        self._begin(NativeFeatureGPT(layer, target, native))
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""

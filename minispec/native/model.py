@@ -7,6 +7,7 @@ many as torch may use, where the model is large enough for that to be faster.
 
 import ctypes
 import os
+from collections.abc import Mapping, Sequence
 from operator import index
 from time import perf_counter
 from types import SimpleNamespace
@@ -69,7 +70,9 @@ class NativeLayers:
         self.max_length = config.max_length
         self.threads = threads
         self.seconds = 0.0
-        c = config  # what a forward takes for a token, in bytes: its vectors
+        c = config
+        self._columns = (c.heads + 2 * c.kv_heads) * c.head_dim  # of queries, keys and values
+        # What a forward takes for a token, in bytes: its vectors.
         self._bytes_per_token = self.dtype.itemsize * (3 * c.width + 2 * c.heads * c.head_dim + 2 * c.ffn)
 
     def __reduce__(self) -> NoReturn:
@@ -94,6 +97,8 @@ class NativeLayers:
         states: Tensor | None = None,
         normed: bool = True,
         tree: Tree | None = None,
+        taps: Sequence[int] = (),
+        beside: Tensor | None = None,
     ) -> Tensor:
         """Reads tokens [B, n] after what a cache of these layers holds, and extends it.
 
@@ -104,9 +109,12 @@ class NativeLayers:
             states: [B, n, D], what goes into the first layer; None: the embeddings of the tokens.
             normed: whether the norm follows.
             tree: where the tokens stand, if not one after the other.
+            taps: after how many layers the stream is wanted, too.
+            beside: [B, n, columns], is added to what the first layer makes its queries, keys and values of,
+                in the order in which they are packed; None: nothing is.
 
         Returns:
-            What the layers make of them: [B, n, D].
+            What the layers make of them, after the streams at the taps: [B, n, (taps + 1) · D].
 
         Raises:
             TypeError: if something is of a wrong type.
@@ -117,7 +125,8 @@ class NativeLayers:
         rows, new = ids.shape
         width = max(READ_AT_ONCE // rows, READ_AT_LEAST)
         if tree is None and new > width:
-            return self._read_in_parts(ids, cache, layers, states, normed, width)
+            given = {name: x for name, x in (("states", states), ("beside", beside)) if x is not None}
+            return self._read_in_parts(ids, cache, layers, given, {"normed": normed, "taps": taps}, width)
         if not 0 <= index(layers[0]) <= index(layers[1]) <= self.packed_layers:
             raise ValueError(f"there are no layers from {layers[0]} to {layers[1]} of {self.packed_layers}")
         held = self.usable(cache, rows, layers)
@@ -129,6 +138,8 @@ class NativeLayers:
         if states is not None:
             states = checked("states", states, (rows, new, self.hidden_size), self.dtype)
         made = space_for(rows, new, self.hidden_size, dtype=self.dtype)
+        tapped = space_for(rows, new, len(taps) * self.hidden_size, dtype=self.dtype)
+        after = (INT * len(taps))(*taps)
         starts = (INT * rows)(*held.row_lengths)
         block = BlockRecord(
             *(rows, new, ids.data_ptr(), None if states is None else states.data_ptr()),
@@ -137,39 +148,44 @@ class NativeLayers:
         if tree is not None:
             tree = checked_tree(tree, rows, new)  # it is kept until it has been read
             block.positions, block.mask, block.window = *(x.data_ptr() for x in tree), tree.mask.shape[2]
+        if taps:
+            block.taps, block.tap_count, block.tapped = ctypes.addressof(after), len(taps), tapped.data_ptr()
+        if beside is not None:
+            beside = checked("what is added", beside, (rows, new, self._columns), self.dtype)
+            block.beside = beside.data_ptr()
         inputs = self.threads_now, ctypes.byref(block), normed
         started = perf_counter()
         status = self.native.read(self.native.type, self.packed.address, *inputs, made.data_ptr())
         self.seconds += perf_counter() - started
         check(status, self.config.vocab_size)
         held.extend(new)
-        return made
+        return torch.cat([tapped, made], -1) if taps else made
 
     def _read_in_parts(
         self,
         ids: Tensor,
         cache: KVCache,
         layers: tuple[int, int],
-        states: Tensor | None,
-        normed: bool,
+        given: Mapping[str, Tensor],
+        settings: Mapping[str, Any],
         width: int,
     ) -> Tensor:
-        """Reads ids [B, n], and states [B, n, D], as `read` does, so many tokens of each row at a time."""
+        """Reads ids [B, n], and what is given for each, as `read` does, so many tokens of each row at a time."""
         held = self.usable(cache, len(ids), layers)
         before = held.row_lengths
         held.check_space(ids.shape[1])
-        made = space_for(*ids.shape, self.hidden_size, dtype=self.dtype)
-        if states is not None:
-            states = checked("states", states, tuple(made.shape), self.dtype)
+        for name, numbers in given.items():
+            checked(name, numbers, (*ids.shape, None), self.dtype)
+        made = []
         try:
             for first in range(0, ids.shape[1], width):
                 part = slice(first, first + width)
-                given = None if states is None else states[:, part]
-                made[:, part] = self.read(ids[:, part], held, layers, states=given, normed=normed)
+                of_part = {name: numbers[:, part] for name, numbers in given.items()}
+                made.append(self.read(ids[:, part], held, layers, **of_part, **settings))
         except (ValueError, MemoryError):
             held.hold(before)
             raise
-        return made
+        return torch.cat(made, dim=1)
 
     def gather(self, cache: NativeCache, row: int, first: int, slots: Any) -> None:
         """Moves slots of a row of a cache, an array of integers, to `first` and the places after it."""

@@ -158,12 +158,12 @@ def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Ten
     mlp = block.mlp
     size = config.head_dim
     q, k, v = attention.q_proj, attention.k_proj, attention.v_proj
-    qkv = torch.cat([side_by_side(q.weight, size), side_by_side(k.weight, size), v.weight])
+    qkv = packed_qkv([q.weight, k.weight, v.weight], size)
     matrices = [qkv, attention.o_proj.weight, mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj.weight]
     gains = [norm.weight for norm in (block.input_layernorm, block.post_attention_layernorm)]
     bias = query_gain = key_gain = None
     if config.qkv_bias:
-        bias = as_vector(torch.cat([side_by_side(q.bias, size), side_by_side(k.bias, size), v.bias]), kept)
+        bias = as_vector(packed_qkv([q.bias, k.bias, v.bias], size), kept)
     if config.qk_norm:
         query_gain = packed_gain(side_by_side(attention.q_norm.weight, size), kept)
         key_gain = packed_gain(side_by_side(attention.k_norm.weight, size), kept)
@@ -172,6 +172,12 @@ def packed_block(block: Block, config: GPTConfig, kept: torch.dtype) -> list[Ten
         *(packed_gain(gain, kept) for gain in gains),
         *(bias, query_gain, key_gain),
     ]
+
+
+def packed_qkv(parts: Sequence[Tensor], head_dim: int) -> Tensor:
+    """Returns weights or biases [out, …] of queries, keys and values as one, as the library reads them."""
+    queries, keys, values = parts
+    return torch.cat([side_by_side(queries, head_dim), side_by_side(keys, head_dim), values])
 
 
 def packed_matrix(weight: Tensor, kept: torch.dtype) -> Tensor:

@@ -55,6 +55,10 @@ struct Block {
     const Int* positions = nullptr;
     const std::uint8_t* mask = nullptr;
     Int window = 0;
+    const Int* taps = nullptr;
+    Int tap_count = 0;
+    void* tapped = nullptr;
+    bool begun = false;  // whether queries, keys and values of the first layer hold what theirs is added to
 
     // Where in its text the i-th of all tokens stands.
     Int position(Int i) const { return positions ? positions[i] : starts[i / n] + i % n; }
@@ -196,7 +200,7 @@ void read(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* c
     for (Int l = begin; l < end; ++l) {
         const Layer<T, W>& layer = model.layers[l];
         norm(s, x, layer.attention_gain, normed, m, D);  // by every thread: to wait for each other takes longer
-        multiply<T, W>(normed, D, m, layer.qkv, work.qkv, work.Q, false, share);
+        multiply<T, W>(normed, D, m, layer.qkv, work.qkv, work.Q, block.begun && l == begin, share);
         share.wait();
         for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i)
             attend(layer, work, share.index, block, i / s.kv_heads,
@@ -211,6 +215,9 @@ void read(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* c
         share.wait();
         multiply<T, W>(gates, 2 * F, m, layer.down, x, D, true, share);
         share.wait();
+        for (Int t = 0; !share.index && t < block.tap_count; ++t)
+            for (Int i = 0; i < m && block.taps[t] == l + 1; ++i)
+                std::copy_n(x + i * D, s.width, static_cast<T*>(block.tapped) + (i * block.tap_count + t) * s.width);
     }
 }
 

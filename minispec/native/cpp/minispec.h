@@ -57,6 +57,11 @@ typedef struct {
     const int64_t* positions;  // [B, n], where in the text each token stands; NULL: one after the other
     const uint8_t* mask;       // [B, n, window], what each sees of the last slots, its own included; NULL: all before it
     int64_t window;
+    const int64_t* taps;       // [tap_count]: after so many layers the stream goes to `tapped`, too
+    int64_t tap_count;
+    void* tapped;              // [B, n, tap_count, D]
+    const void* beside;        // [B, n, columns of queries, keys and values], is added to those of the first layer; NULL:
+                               // nothing is
 } ms_block;
 
 // Reads a block: the states [B, n, D] after its layers, after the last norm too if `normed`.

@@ -2,10 +2,6 @@
 
 #include <utility>
 
-#include "border.h"
-#include "decisions.h"
-#include "drafts.h"
-#include "forward.h"
 #include "round.h"
 
 namespace {
@@ -50,7 +46,10 @@ ms_status read_block(const Model<T, W>& model, Int threads, const ms_block& b, b
     if (!b.states && !are_ids(b.tokens, m, model.s.vocab)) return MS_BAD_TOKEN;
     Workspace<T> work(model.s, b.rows, b.n, b.slots, threads);
     take(model, work, b.tokens, m, static_cast<const T*>(b.states));
-    const Block block{b.rows, b.n, b.starts, b.positions, b.mask, b.window};
+    const Int columns = (model.s.heads + 2 * model.s.kv_heads) * model.s.head_dim;
+    for (Int i = 0; b.beside && i < m; ++i)
+        std::copy_n(static_cast<const T*>(b.beside) + i * columns, columns, work.qkv + i * work.Q);
+    const Block block{b.rows, b.n, b.starts, b.positions, b.mask, b.window, b.taps, b.tap_count, b.tapped, b.beside != nullptr};
     forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, normed ? NORMED : STREAM);
     const T* results = normed ? work.normed : work.x;
     for (Int i = 0; i < m; ++i) std::copy_n(results + i * work.D, D, to + i * D);

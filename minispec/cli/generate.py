@@ -50,6 +50,7 @@ def generate(
     target: str | None = None,
     draft: str | None = None,
     drafter: str | None = None,
+    heads: Path | None = None,
     verifier: str = "rejection",
     k: str | None = None,
     temperature: float | None = None,
@@ -94,7 +95,7 @@ def generate(
     options.set_threads(threads)
     text = options.read_prompt(prompt) if requests is None else ""
     lines = read_file(requests, "requests").split("\n") if requests is not None else []
-    models = options.open_models(pair, target, draft, device, dtype, backend)
+    models = replace(options.open_models(pair, target, draft, device, dtype, backend), heads=heads)
     context = models.target.max_length
     if width and entry.uses_draft_model:
         context = min(context, models.draft.max_length)

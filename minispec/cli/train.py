@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.train_heads import check_creatable, report_line, train_drafter, training_bars
+from minispec.cli.train_heads import check_creatable, report_line, train_drafter, train_for, training_bars
+from minispec.drafters.eagle3 import EAGLE3
 from minispec.evidence.bench.measure import measure_acceptance
 from minispec.io.checkpoint import Pair, cache_folder, check_pair_name
 from minispec.io.files import check_pair_folder, format_path, printable_line
@@ -28,8 +29,9 @@ FAILED = 3  # the exit status of a training whose target is no better than its d
 def train(
     preset: Annotated[str | None, PRESETS] = None,
     text: Path | None = None,
-    drafter: Annotated[str | None, RECIPES] = None,
+    drafter: Annotated[str | None, (*RECIPES, EAGLE3.name)] = None,
     pair: str | None = None,
+    as_for: str | None = None,
     tokenizer: str | None = None,
     out: Path | None = None,
     seed: int | None = None,
@@ -49,9 +51,14 @@ def train(
         excluded = values | {"fresh": fresh or None}
         if wrong := [f"--{name}" for name, value in excluded.items() if value is not None]:
             raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(wrong)}")
-        report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console, device)
+        if drafter == EAGLE3.name:
+            report = train_for(pair, as_for, seed or 0, scale, out, console)
+        else:
+            report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console, device)
         options.print_json(report) if as_json else console.print(report_line(report), soft_wrap=True)
         return 0
+    if as_for is not None:
+        raise ValueError("--for names the target of a drafter: give --drafter eagle3, too")
     if pair is not None:
         raise ValueError("--pair names the target that a --drafter is trained for; give both, or neither")
     if preset is None and text is None:

@@ -1,9 +1,10 @@
 """`minispec train --drafter`: make what a pair's target needs to draft for itself."""
 
 import math
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 
 from minispec.cli import options
+from minispec.drafters.eagle3 import EAGLE3
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting
-from minispec.io.checkpoint import Pair, load_pair
-from minispec.io.files import CannotWrite, check_writable
+from minispec.io.checkpoint import Pair, cache_folder, json_hash, load_pair
+from minispec.io.files import CannotWrite, check_writable, read_json, write_json
 from minispec.io.heads import heads_folder, save_heads, target_hash
-from minispec.native.backend import TORCH, Models
+from minispec.io.speculators import save_eagle3
+from minispec.native.backend import AUTO, TORCH, Models, on_backend
 from minispec.native.drafters import make_drafter
 from minispec.train.dataset import gather, stage_key
+from minispec.train.eagle3 import Eagle3Recipe, Text, train_eagle3, write_texts
 from minispec.train.heads import RECIPES, train_heads
 from minispec.train.recipes import Recipe
 from minispec.train.teacher import write_sequences
@@ -66,6 +70,50 @@ def train_drafter(
     save_heads(module, path, info)
     calls = tokens_per_call(pair, kind) if out is None and pair.info.get("prompts") else None
     return {"drafter": kind, "pair": pair.name, "file": str(path), **info, "tokens_per_target_call": calls}
+
+
+def train_for(
+    pair: str | None, target: str | None, seed: int, scale: float, out: Path | None, console: Console
+) -> dict[str, Any]:
+    """Trains an EAGLE-3 drafter on what a target writes, and returns what `--json` prints; a killed run goes on.
+
+    The target is that of a pair, or any: computed in bfloat16, natively where that can be had.
+    """
+    models = options.open_models(pair, target, None, "cpu", "bfloat16")
+    folder = out or heads_folder(models) / EAGLE3.name
+    check_creatable(folder)
+    recipe = Eagle3Recipe(seed=seed).scaled(scale)
+    sha256 = target_hash(models)
+    run = cache_folder() / "runs" / f"eagle3-{sha256[:16]}-{json_hash(asdict(recipe))[:16]}"
+    progress: list[Training] = []
+    with training_bars(console, progress) as report:
+        texts = kept_texts(run / "texts.json", lambda: write_texts(on_backend(models, AUTO), models.tokenizer, recipe, report))
+        layer = train_eagle3(models.target, texts, recipe, run / "state.safetensors", report)
+    seconds = {step.model: step.seconds for step in progress}  # the last of each part
+    info = {
+        "target_sha256": sha256,
+        "seed": seed,
+        "seconds": round(sum(seconds.values()), 1),
+        "seconds_of": seconds,
+        "loss": progress[-1].loss,
+        "steps": recipe.steps,
+        "tokens": sum(len(text.ids) - text.begin for text in texts),
+        "ids": len(layer.ids),
+        "parameters": sum(weight.numel() for weight in layer.parameters()),
+    }
+    save_eagle3(layer, folder, target or models.name, recipe.unrolled, info)
+    shutil.rmtree(run)
+    return {"drafter": EAGLE3.name, "pair": models.name, "file": str(folder), **info, "tokens_per_target_call": None}
+
+
+def kept_texts(path: Path, write: Callable[[], Sequence[Text]]) -> list[Text]:
+    """Returns the texts of a file, or those that are written now, which it then holds."""
+    if path.is_file():
+        return [Text(ids, begin) for ids, begin in read_json(path)["texts"]]
+    texts = [*write()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"texts": texts})
+    return texts
 
 
 def check_creatable(path: Path) -> None:

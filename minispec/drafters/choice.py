@@ -233,9 +233,17 @@ def choosing(parts: Parts, model: Callable[..., Drafter], k: int) -> ChoosingDra
     other = None
     if parts.draft is not parts.target:
         other = AdaptiveDrafter(model(parts.draft, parts.warp), costs)
-    look_ups = [for_target(make, parts.gpt) for make in (NgramDrafter, SuffixDrafter)]
-    dtype = torch.promote_types(parts.gpt.dtype, torch.float32)
-    return ChoosingDrafter(look_ups, costs, other, max(k, 1), dtype=dtype)
+    return ChoosingDrafter(look_ups_for(parts), costs, other, max(k, 1), dtype=type_of(parts))
+
+
+def look_ups_for(parts: Parts) -> list[LookupDrafter]:
+    """Returns both look-ups."""
+    return [for_target(make, parts.gpt) for make in (NgramDrafter, SuffixDrafter)]
+
+
+def type_of(parts: Parts) -> torch.dtype:
+    """Returns the type of the distributions that look-ups report."""
+    return torch.promote_types(parts.gpt.dtype, torch.float32)
 
 
 CHOICE = DrafterEntry(

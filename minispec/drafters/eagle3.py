@@ -19,17 +19,20 @@ from torch import Tensor, nn
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, Attention, FeedForward, GPTConfig, RMSNorm, Tree, View
 from minispec.core.warp import Warp
+from minispec.drafters.adaptive import AdaptiveDrafter
 from minispec.drafters.chain import TargetDrafter, check_width
+from minispec.drafters.choice import ASSUMED, ChoosingDrafter, look_ups_for, type_of
 from minispec.drafters.eagle import FeatureDrafter, FeatureModel
-from minispec.drafters.entry import DrafterEntry
+from minispec.drafters.entry import DrafterEntry, Parts
 from minispec.drafters.exit import SHARES
 
 
 class JoinedBlock(nn.Module):
     """A layer whose queries, keys and values are made of an embedding and a feature, side by side."""
 
-    def __init__(self, config: GPTConfig) -> None:
+    def __init__(self, config: GPTConfig, adds_to_normed: bool) -> None:
         super().__init__()
+        self.adds_to_normed = adds_to_normed
         self.input_layernorm = RMSNorm(config.width, config.norm_eps)
         self.hidden_norm = RMSNorm(config.width, config.norm_eps)
         self.self_attn = Attention(replace(config, width=2 * config.width, head_size=config.head_dim))
@@ -39,9 +42,15 @@ class JoinedBlock(nn.Module):
 
     def forward(self, embedded: Tensor, features: Tensor, view: View) -> Tensor:
         """Adds to features [B, n, D] what they and embeddings [B, n, D] say: [B, n, D]."""
-        both = torch.cat([self.input_layernorm(embedded), self.hidden_norm(features)], dim=-1)
-        x = features + self.self_attn(both, view, 0)
+        both, x = self.inputs(embedded, features)
+        x = x + self.self_attn(both, view, 0)
         return x + self.mlp(self.post_attention_layernorm(x))
+
+    def inputs(self, embedded: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns what attention reads [B, n, 2 · D], and the stream that it adds to [B, n, D]."""
+        normed = self.hidden_norm(features)
+        both = torch.cat([self.input_layernorm(embedded), normed], dim=-1)
+        return both, normed if self.adds_to_normed else features
 
 
 class Eagle3Layer(nn.Module):
@@ -50,26 +59,29 @@ class Eagle3Layer(nn.Module):
     Attributes:
         config: the sizes of its layer; the width is the target's.
         taps: after how many of the target's layers a stream is read.
-        ids: [ids], which of the target's ids each of its own is; they ascend.
+        ids: [ids], which of the target's ids each of its own is.
+        adds_to_normed: whether the layer adds to features that are normed.
     """
 
     ids: Tensor
 
-    def __init__(self, config: GPTConfig, taps: Sequence[int], ids: Tensor) -> None:
+    def __init__(
+        self, config: GPTConfig, taps: Sequence[int], ids: Tensor, adds_to_normed: bool = True
+    ) -> None:
         """Makes one with random weights."""
         super().__init__()
+        self.adds_to_normed = adds_to_normed
         self.config = replace(config, layers=1, qkv_bias=False, qk_norm=False, tied=False)
         self.taps = tuple(taps)
         self.fc = nn.Linear(len(taps) * config.width, config.width, bias=False)
-        self.layers = nn.ModuleList([JoinedBlock(self.config)])
+        self.layers = nn.ModuleList([JoinedBlock(self.config, adds_to_normed)])
         self.norm = RMSNorm(config.width, config.norm_eps)
         self.lm_head = nn.Linear(config.width, len(ids), bias=False)
         self.register_buffer("ids", ids, persistent=False)
 
     def forward(self, embedded: Tensor, features: Tensor, view: View) -> Tensor:
         """Predicts the features after tokens with these embeddings, and features before: [B, n, D] each."""
-        block: JoinedBlock = self.layers[0]  # type: ignore[assignment]
-        return block(embedded, features, view)
+        return self.layers[0](embedded, features, view)
 
     def logits(self, features: Tensor) -> Tensor:
         """Maps features to logits of its own ids: [B, n, D] -> [B, n, ids]."""
@@ -162,16 +174,42 @@ class Eagle3Drafter(FeatureDrafter):
 
     Attributes:
         target: what verifies: give `speculate` this one.
+        weights: how many numbers the layer has learned.
     """
 
     def __init__(self, model: Eagle3GPT, warp: Warp | None = None) -> None:
         """Makes a drafter; warp: how to warp its logits, None: like the target's."""
         TargetDrafter.__init__(self, model.tapped, warp)
         self.target = model.tapped
+        self.weights = sum(weight.numel() for weight in model.layer.parameters())
         self._begin(model)
 
 
-EAGLE3 = DrafterEntry(
-    "eagle3",
-    lambda parts, k: Eagle3Drafter(Eagle3GPT(parts.heads("eagle3"), parts.plain_target(SHARES)), parts.warp),
+class Eagle3Choice(ChoosingDrafter):
+    """Has a round drafted by a look-up, or by an `Eagle3Drafter`, as will pay.
+
+    Attributes:
+        target: what verifies: give `speculate` this one.
+    """
+
+    def __init__(self, drafter: Eagle3Drafter, parts: Parts, k: int) -> None:
+        """Joins a drafter with both look-ups; k: the most tokens.
+
+        A step of the drafter takes the share of a forward that its weights have in the target's.
+        """
+        self.target = drafter.target
+        costs = parts.costs or ASSUMED
+        step = costs.t_target[1] * drafter.weights / parts.gpt.parameters_count
+        other = AdaptiveDrafter(drafter, replace(costs, t_draft=step, catch_up=step), max(k, 1))
+        super().__init__(look_ups_for(parts), costs, other, max(k, 1), dtype=type_of(parts))
+
+
+def eagle3(parts: Parts, k: int) -> Eagle3Drafter:
+    """Returns an EAGLE-3 drafter of a target in torch."""
+    return Eagle3Drafter(Eagle3GPT(parts.heads("eagle3"), parts.plain_target(SHARES)), parts.warp)
+
+
+EAGLE3 = DrafterEntry("eagle3", eagle3)
+EAGLE3_CHOICE = DrafterEntry(
+    "eagle3-auto", lambda parts, k: Eagle3Choice(eagle3(parts, k), parts, k), chooses=True
 )

@@ -3,7 +3,7 @@
 from minispec.core.draft import ModelDrafter
 from minispec.drafters.choice import CHOICE
 from minispec.drafters.eagle import EAGLE
-from minispec.drafters.eagle3 import EAGLE3
+from minispec.drafters.eagle3 import EAGLE3, EAGLE3_CHOICE
 from minispec.drafters.entry import DrafterEntry
 from minispec.drafters.exit import EXIT
 from minispec.drafters.medusa import MEDUSA, MEDUSA_TREE
@@ -20,5 +20,5 @@ MODEL = DrafterEntry(
 )
 DRAFTERS = {
     entry.name: entry
-    for entry in (MODEL, NGRAM, SUFFIX, EXIT, MEDUSA, EAGLE, EAGLE3, PARALLEL, TREE, MEDUSA_TREE, CHOICE)
+    for entry in (MODEL, NGRAM, SUFFIX, EXIT, MEDUSA, EAGLE, EAGLE3, PARALLEL, TREE, MEDUSA_TREE, CHOICE, EAGLE3_CHOICE)
 }

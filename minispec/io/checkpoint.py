@@ -57,6 +57,7 @@ class Pair:
     info: Mapping[str, Any] = field(default_factory=dict)  #: what `pair.json` says: corpus, losses, …
     #: the type that a backend keeps weights in; int8, native only: matrices have 8 bits; None: as they are
     kept: torch.dtype | None = None
+    heads: Path | None = None  #: where its trained drafter lies; None: where drafters of its name do
 
     @property
     def name(self) -> str:

@@ -19,8 +19,10 @@ from minispec.drafters.exit import Exit
 from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelLayers
 from minispec.io.checkpoint import SHIPPED, Pair, cache_folder, describe_mismatch, tensors_hash
-from minispec.io.files import format_value, write_tensors
+from minispec.drafters.eagle3 import Eagle3Layer
+from minispec.io.files import format_path, format_value, write_tensors
 from minispec.io.llama import check_types
+from minispec.io.speculators import load_eagle3
 
 # Makes the module of a kind for a target, given a number: the exit's layer, how many heads or layers.
 MAKERS: dict[str, Callable[[GPT, int], nn.Module]] = {
@@ -34,8 +36,11 @@ MAX_NUMBER = 64  # of layers or heads
 
 
 def heads_folder(pair: Pair) -> Path:
-    """Returns where a pair's heads are written: beside it, for a shipped pair in the cache."""
-    if pair.folder.parent == SHIPPED:
+    """Returns where a pair's heads are: where it says, or beside it; for a shipped pair, and models that are no
+    pair, in the cache."""
+    if pair.heads is not None:
+        return pair.heads
+    if pair.folder.parent == SHIPPED or "sources" in pair.info:
         return cache_folder() / "drafters" / pair.name
     return pair.folder / "drafters"
 
@@ -58,6 +63,8 @@ def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
     Raises:
         ValueError: if there is none, it is damaged, or it was made for another target.
     """
+    if kind == "eagle3":
+        return load_eagle3_of(pair)
     name = f"{kind}.safetensors"
     paths = [folder / name for folder in (heads_folder(pair), pair.folder / "drafters")]
     path = next((path for path in paths if path.is_file()), None)
@@ -82,6 +89,20 @@ def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
         raise ValueError(f"{path} was made for another target, of the same sizes; train it again")
     module.load_state_dict(weights)
     return module.to(pair.target.device, pair.target.dtype).requires_grad_(False).eval(), info
+
+
+def load_eagle3_of(pair: Pair) -> tuple[Eagle3Layer, dict[str, Any]]:
+    """Loads the EAGLE-3 drafter of a pair (see `load_eagle3`); ValueError if there is none for its target."""
+    folder = heads_folder(pair)
+    if pair.heads is None:
+        folder /= "eagle3"
+    if not folder.is_dir():
+        advice = "train it with: minispec train --drafter eagle3 --for TARGET"
+        raise ValueError(f"{format_path(folder)} has no eagle3 drafter; {advice}")
+    layer, info = load_eagle3(folder, pair.target)
+    if "target_sha256" in info and info["target_sha256"] != target_hash(pair):
+        raise ValueError(f"{format_path(folder)} was made for another target, of the same sizes; train it again")
+    return layer, info
 
 
 def target_hash(pair: Pair) -> str:

@@ -13,7 +13,7 @@ from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.choice import choosing
-from minispec.drafters.eagle3 import Eagle3Drafter
+from minispec.drafters.eagle3 import Eagle3Choice, Eagle3Drafter
 from minispec.drafters.entry import NODES, Parts
 from minispec.drafters.exit import SHARES
 from minispec.drafters.medusa import doubtful_tree
@@ -141,6 +141,7 @@ NATIVE = Backend(
         "medusa-tree": native_medusa_tree,
         "eagle": native_feature,
         "eagle3": native_eagle3,
+        "eagle3-auto": lambda parts, k: Eagle3Choice(native_eagle3(parts, k), parts, k),
         "parallel": native_parallel,
         "tree": native_tree,
         "auto": lambda parts, k: choosing(parts, NativeDrafter, k),

@@ -4,7 +4,7 @@ from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.drafters.costs import Costs
 from minispec.drafters.entry import DrafterEntry, Parts
-from minispec.drafters.eagle3 import Eagle3Drafter
+from minispec.drafters.eagle3 import Eagle3Choice, Eagle3Drafter
 from minispec.drafters.exit import ExitDrafter
 from minispec.io.checkpoint import Pair
 from minispec.io.heads import load_heads
@@ -36,4 +36,5 @@ def make_drafter(
         costs=costs,
     )
     drafter = models.backend.makers.get(entry.name, entry.make)(parts, k)
-    return drafter.target if isinstance(drafter, ExitDrafter | Eagle3Drafter) else models.target, drafter
+    has_target = isinstance(drafter, ExitDrafter | Eagle3Drafter | Eagle3Choice)
+    return drafter.target if has_target else models.target, drafter

@@ -1,7 +1,7 @@
 """EAGLE-3 on the native backend; `drafters/eagle3.py` is the one to read.
 
-The library adds to queries, keys and values what a matrix makes of the embeddings, and keeps the target's
-streams at the taps. So the layer is packed as any other is, with the half that reads features.
+The library keeps the target's streams at the taps. It is given the queries, keys and values of the layer,
+which is packed as any other is; those that it would make itself are not used.
 """
 
 from copy import deepcopy
@@ -9,10 +9,11 @@ from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
 from minispec.core.model import GPT, Block, Tree
+from minispec.drafters.chain import check_width
 from minispec.drafters.eagle3 import Eagle3GPT, Eagle3Layer, JoinedBlock, TappedGPT
 from minispec.native.checks import check_ids
 from minispec.native.heads import embeddings, multiplied
@@ -46,21 +47,21 @@ class NativeEagle3GPT(Eagle3GPT):
         self.dtype = native.dtype
         config = layer.config
         threads = min(threads_for(sum(p.numel() for p in layer.parameters())), native.threads)
-        joined = cast(JoinedBlock, layer.layers[0])
-        beside, block = halves(joined, config.width)
-        packed = pack_layers(native.native, config, threads, [block], layer.norm)
+        self._joined = deepcopy(cast(JoinedBlock, layer.layers[0])).to(self.dtype)
+        packed = pack_layers(native.native, config, threads, [narrowed(layer)], layer.norm)
         self.layers = NativeLayers(native.native, packed, config, 1, native.weights_dtype, threads)
-        self._beside = PackedMatrix(native.native, packed_qkv(beside, config.head_dim), threads)
+        attention = self._joined.self_attn
+        parts = [attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]
+        self._qkv = PackedMatrix(native.native, packed_qkv(parts, config.head_dim), threads)
         self._fc = pack_matrix(native.native, layer.fc, threads)
         self._head = pack_matrix(native.native, layer.lm_head, threads)
-        self._embedding_norm = deepcopy(joined.input_layernorm).to(self.dtype)
         self._norm = deepcopy(layer.norm).to(self.dtype)
         self._ids = layer.ids.numpy()
 
     def features(self, hidden: Tensor) -> Tensor:
         """Joins the streams of hidden states [B, n, (taps + 1) · D]: [B, n, D]."""
-        streams = hidden[..., : self._fc.sizes[0]]
-        return multiplied(self.native, self._fc, streams) if streams.numel() else streams[..., : self.layers.hidden_size]
+        check_width(hidden.shape[-1], self.tapped.hidden_size)
+        return multiplied(self.native, self._fc, hidden[..., : self._fc.sizes[0]])
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""
@@ -68,9 +69,9 @@ class NativeEagle3GPT(Eagle3GPT):
 
     def after(self, tokens: Tensor, features: Tensor, cache: KVCache) -> Tensor:
         """Reads tokens [B, n], each with the feature before it; returns those after them: [B, n, D]."""
-        embedded = self._embedding_norm(embeddings(self.target, tokens, 2, self.dtype))
-        beside = multiplied(self.native, self._beside, embedded)
-        return self.layers.read(tokens, cache, (0, 1), states=features, normed=False, beside=beside)
+        both, x = self._joined.inputs(embeddings(self.target, tokens, 2, self.dtype), features)
+        qkv = multiplied(self.native, self._qkv, both)
+        return self.layers.read(tokens, cache, (0, 1), states=x, normed=False, qkv=qkv)
 
     def head(self, features: Tensor) -> Tensor:
         """Maps features [B, n, D] to logits [B, n, V]: minus infinity for ids that it does not know."""
@@ -81,14 +82,11 @@ class NativeEagle3GPT(Eagle3GPT):
         return torch.from_numpy(logits)
 
 
-def halves(joined: JoinedBlock, width: int) -> tuple[list[Tensor], Block]:
-    """Returns what reads embeddings, weights [out, D] of queries, keys and values; and the block without it."""
-    block = cast(Block, deepcopy(joined))
-    block.input_layernorm = joined.hidden_norm
+def narrowed(layer: Eagle3Layer) -> Block:
+    """Returns its block with queries, keys and values of features alone: of the sizes of any other block."""
+    block = cast(Block, deepcopy(layer.layers[0]))
     del block.hidden_norm
-    beside = []
     for projection in (block.self_attn.q_proj, block.self_attn.k_proj, block.self_attn.v_proj):
-        weight = projection.weight
-        beside.append(weight[:, :width])
-        projection.weight = torch.nn.Parameter(weight[:, width:].contiguous(), requires_grad=False)
-    return beside, block
+        narrow = projection.weight[:, layer.config.width :].contiguous()
+        projection.weight = nn.Parameter(narrow, requires_grad=False)
+    return block

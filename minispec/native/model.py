@@ -98,7 +98,7 @@ class NativeLayers:
         normed: bool = True,
         tree: Tree | None = None,
         taps: Sequence[int] = (),
-        beside: Tensor | None = None,
+        qkv: Tensor | None = None,
     ) -> Tensor:
         """Reads tokens [B, n] after what a cache of these layers holds, and extends it.
 
@@ -110,8 +110,8 @@ class NativeLayers:
             normed: whether the norm follows.
             tree: where the tokens stand, if not one after the other.
             taps: after how many layers the stream is wanted, too.
-            beside: [B, n, columns], is added to what the first layer makes its queries, keys and values of,
-                in the order in which they are packed; None: nothing is.
+            qkv: [B, n, columns], queries, keys and values of the first layer, in the order in which they are
+                packed; None: it makes them itself.
 
         Returns:
             What the layers make of them, after the streams at the taps: [B, n, (taps + 1) · D].
@@ -125,7 +125,7 @@ class NativeLayers:
         rows, new = ids.shape
         width = max(READ_AT_ONCE // rows, READ_AT_LEAST)
         if tree is None and new > width:
-            given = {name: x for name, x in (("states", states), ("beside", beside)) if x is not None}
+            given = {name: x for name, x in (("states", states), ("qkv", qkv)) if x is not None}
             return self._read_in_parts(ids, cache, layers, given, {"normed": normed, "taps": taps}, width)
         if not 0 <= index(layers[0]) <= index(layers[1]) <= self.packed_layers:
             raise ValueError(f"there are no layers from {layers[0]} to {layers[1]} of {self.packed_layers}")
@@ -150,9 +150,9 @@ class NativeLayers:
             block.positions, block.mask, block.window = *(x.data_ptr() for x in tree), tree.mask.shape[2]
         if taps:
             block.taps, block.tap_count, block.tapped = ctypes.addressof(after), len(taps), tapped.data_ptr()
-        if beside is not None:
-            beside = checked("what is added", beside, (rows, new, self._columns), self.dtype)
-            block.beside = beside.data_ptr()
+        if qkv is not None:
+            qkv = checked("qkv", qkv, (rows, new, self._columns), self.dtype)
+            block.qkv = qkv.data_ptr()
         inputs = self.threads_now, ctypes.byref(block), normed
         started = perf_counter()
         status = self.native.read(self.native.type, self.packed.address, *inputs, made.data_ptr())

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -143,7 +143,7 @@ def train_model(
     report: Reporter,
 ) -> Trained:
     """Trains a model by a curriculum, from its state to the end: from texts, or also from a teacher."""
-    model = state.model.train()
+    model = cast(GPT, state.model).train()
     plan = [(stage, step) for stage in stages for step in range(stage.steps)]
 
     def loss(step: int) -> Tensor:
@@ -170,7 +170,7 @@ def train_model(
 class State:
     """How far the training of one model has come: kept in a file, from which a killed run goes on."""
 
-    def __init__(self, path: Path, fingerprint: str, model: GPT, optimizers: "Optimizers") -> None:
+    def __init__(self, path: Path, fingerprint: str, model: nn.Module, optimizers: "Optimizers") -> None:
         """Takes up what an earlier run with this fingerprint has left at a path, if it is there and whole."""
         self.path = path
         self.fingerprint = fingerprint

@@ -11,6 +11,7 @@ from minispec import KeyedRng, Request
 from minispec.core.model import RopeScaling
 from minispec.core.rng import DraftingRng
 from minispec.drafters.eagle import FeatureLayer
+from minispec.drafters.eagle3 import Eagle3Layer
 from minispec.drafters.entry import Parts
 from minispec.drafters.exit import Exit
 from minispec.drafters.medusa import Medusa
@@ -52,6 +53,7 @@ NAMES = {  # of the registry, and with how many layers what was trained is made
     "exit": ("exit", 1),
     "eagle": ("eagle", 1),
     "eagle of 2 layers": ("eagle", 2),
+    "eagle3": ("eagle3", 1),
     "parallel": ("parallel", 1),
     "parallel of 2 layers": ("parallel", 2),
     "medusa": ("medusa", 1),
@@ -65,6 +67,7 @@ def trained(gpt, kind, layers):
     made = {
         "exit": lambda: Exit(gpt.config.width, layers, gpt.config.norm_eps),
         "eagle": lambda: FeatureLayer(gpt.config, layers),
+        "eagle3": lambda: Eagle3Layer(gpt.config, (1, 2), torch.arange(0, gpt.vocab_size, 2)),
         "parallel": lambda: ParallelLayers(gpt.config, layers),
         "medusa": lambda: Medusa(gpt.config.width, gpt.vocab_size, 3),
     }[kind]()
@@ -81,7 +84,7 @@ def sides_of(name, sizes=None, warp=None, dtype=torch.float64):
         own = None if warp is None else backend.warp(**warp)
         parts = Parts(target, backend.model(draft), gpt, lambda kind: trained(gpt, kind, layers), own)
         make = backend.makers.get(entry, DRAFTERS[entry].make)
-        if entry == "exit":
+        if entry in ("exit", "eagle3"):
             drafter = make(parts, 4)
             sides.append((backend, drafter.target, lambda drafter=drafter: drafter))
         else:

@@ -8,9 +8,9 @@ import pytest
 import tiny
 import torch
 import torch.nn.functional as F
+from drafts import drafts_along
 
-from minispec import SeededRng, Warp
-from minispec.core.rng import RoundPlan, RoundRng
+from minispec import Warp
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import untrained_exit
 from minispec.drafters.medusa import Medusa
@@ -85,15 +85,6 @@ def test_a_head_learns_what_follows_the_pending_token(model, rows):
     has_loss("medusa", heads, model, rows[:2], positions)
 
 
-def drafts_along(drafter, hidden, text, k):
-    """Yields, for each draft that follows a text, its pending token's place and its distributions [n, V]."""
-    for place in range(len(text)):
-        drafter.start([text[: place + 1]], hidden[:, :place])
-        rest = text[place : place + k]
-        rng = RoundRng(Says(rest[1:] + rest[:1]), RoundPlan.unlimited(1, torch.device("cpu")))
-        yield place, drafter.propose(torch.tensor([text[place]]), len(rest), Warp(), rng).probs[0]
-
-
 def test_a_feature_layer_learns_what_it_will_draft(model, rows):
     """Training's step i at a position says what the drafter says there, i tokens into a draft of the text."""
     model = deepcopy(model).double()
@@ -108,16 +99,6 @@ def test_a_feature_layer_learns_what_it_will_draft(model, rows):
             tiny.same(dist, Warp()(model.head(steps[i])[0, place + i]))
             compared += 1
     assert compared == 4 * len(text) - 6  # all of them, but where a draft would leave the text
-
-
-class Says(SeededRng):
-    """Draws the tokens of a text."""
-
-    def __init__(self, text):
-        self.text = text
-
-    def categorical(self, probs, place):
-        return torch.tensor([self.text[place.positions]])
 
 
 def drawn_layer(model):

@@ -58,7 +58,7 @@ struct Block {
     const Int* taps = nullptr;
     Int tap_count = 0;
     void* tapped = nullptr;
-    bool begun = false;  // whether queries, keys and values of the first layer hold what theirs is added to
+    bool has_qkv = false;
 
     // Where in its text the i-th of all tokens stands.
     Int position(Int i) const { return positions ? positions[i] : starts[i / n] + i % n; }
@@ -200,7 +200,7 @@ void read(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* c
     for (Int l = begin; l < end; ++l) {
         const Layer<T, W>& layer = model.layers[l];
         norm(s, x, layer.attention_gain, normed, m, D);  // by every thread: to wait for each other takes longer
-        multiply<T, W>(normed, D, m, layer.qkv, work.qkv, work.Q, block.begun && l == begin, share);
+        if (l > begin || !block.has_qkv) multiply<T, W>(normed, D, m, layer.qkv, work.qkv, work.Q, false, share);
         share.wait();
         for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i)
             attend(layer, work, share.index, block, i / s.kv_heads,

@@ -60,8 +60,7 @@ typedef struct {
     const int64_t* taps;       // [tap_count]: after so many layers the stream goes to `tapped`, too
     int64_t tap_count;
     void* tapped;              // [B, n, tap_count, D]
-    const void* beside;        // [B, n, columns of queries, keys and values], is added to those of the first layer; NULL:
-                               // nothing is
+    const void* qkv;           // [B, n, columns], queries, keys and values of the first layer; NULL: it makes them itself
 } ms_block;
 
 // Reads a block: the states [B, n, D] after its layers, after the last norm too if `normed`.

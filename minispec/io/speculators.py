@@ -1,0 +1,126 @@
+"""EAGLE-3 drafters as the library speculators keeps them, and engines read them: a folder.
+
+`config.json` has the sizes of the layer, the taps and the target's name; `model.safetensors` the weights, and
+in its header how they were trained. The target's embedding is not stored: who drafts has the target.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from minispec.core.model import GPT
+from minispec.drafters.eagle3 import Eagle3Layer
+from minispec.io.checkpoint import describe_mismatch
+from minispec.io.files import format_value, read_json, replace_folder, write_json, write_tensors
+from minispec.io.llama import WEIGHTS, check_types, config_from_json, config_to_json
+
+CONFIG = "config.json"
+# What is read only so: there are heads that norm what they join, or what they feed back.
+REQUIRED = {
+    "speculators_model_type": "eagle3",
+    "norm_before_fc": False,
+    "fc_norm": False,
+    "norm_output": False,
+}
+KEPT = torch.bfloat16
+
+
+def usual_taps(layers: int) -> tuple[int, ...]:
+    """Returns after how many of a target's layers engines tap it: early, in the middle, and late."""
+    return tuple(sorted({min(2, layers), max(layers // 2, 1), max(layers - 3, 1)}))
+
+
+def save_eagle3(layer: Eagle3Layer, folder: Path, target: str, k: int, info: Mapping[str, Any]) -> None:
+    """Writes a drafter as a whole, or nothing; ValueError if that cannot be written.
+
+    Args:
+        layer: what was trained.
+        folder: where to.
+        target: its name on a hub, or its folder.
+        k: how many tokens it is meant to draft.
+        info: how it was trained, and `target_sha256`.
+    """
+    method = {"proposal_type": "greedy", "speculative_tokens": k, "verifier_accept_k": 1, "accept_tolerance": 0.0}
+    config = {
+        "architectures": ["Eagle3Speculator"],
+        **REQUIRED,
+        "transformer_layer_config": config_to_json(layer.config, KEPT),
+        "draft_vocab_size": len(layer.ids),
+        "norm_before_residual": layer.adds_to_normed,
+        "eagle_aux_hidden_state_layer_ids": [*layer.taps],
+        "speculators_config": {
+            "algorithm": "eagle3",
+            "default_proposal_method": "greedy",
+            "proposal_methods": [method],
+            "verifier": {"name_or_path": target, "architectures": ["LlamaForCausalLM"]},
+        },
+    }
+    known = torch.zeros(layer.config.vocab_size, dtype=torch.bool)
+    known[layer.ids] = True
+    weights = {name: weight.to(KEPT) for name, weight in layer.state_dict().items()}
+    weights |= {"d2t": layer.ids - torch.arange(len(layer.ids)), "t2d": known}
+    with replace_folder(folder) as temporary:
+        write_json(temporary / CONFIG, config)
+        write_tensors(temporary / WEIGHTS, weights, {"minispec": json.dumps(info)})
+
+
+def load_eagle3(folder: Path, target: GPT) -> tuple[Eagle3Layer, dict[str, Any]]:
+    """Loads a drafter for a target, of its type and on its device; and how it was trained, if that is known.
+
+    Raises:
+        ValueError: if it is damaged, was made for another target, or is of a kind that is not read here.
+    """
+    path = folder / CONFIG
+    data = read_json(path)
+    for name, value in REQUIRED.items():
+        if data.get(name, value) != value:
+            raise ValueError(f"{path} has {name} {format_value(data[name])}; minispec reads {value} only")
+    sizes = data.get("transformer_layer_config")
+    if not isinstance(sizes, dict):
+        raise ValueError(f"{path} lacks transformer_layer_config")
+    config = config_from_json(sizes, path)
+    own = replace(target.config, layers=1, ffn=config.ffn, tied=False, qkv_bias=False, qk_norm=False)
+    if replace(config, max_length=own.max_length, norm_eps=own.norm_eps, tied=False) != own:
+        raise ValueError(f"{path} was made for another target: its layer has other sizes, or rotates otherwise")
+    taps = data.get("eagle_aux_hidden_state_layer_ids") or usual_taps(target.config.layers)
+    if not all(type(tap) is int and 1 <= tap <= target.config.layers for tap in taps):
+        raise ValueError(f"{path} taps after layers {format_value(taps)}; the target has {target.config.layers}")
+    weights, info = read_weights(folder / WEIGHTS)
+    ids = read_ids(weights, folder / WEIGHTS, target.vocab_size)
+    layer = Eagle3Layer(replace(own, norm_eps=config.norm_eps), taps, ids, data.get("norm_before_residual", False))
+    weights = {name: weight for name, weight in weights.items() if name != "embed_tokens.weight"}
+    check_types(weights)
+    if mismatch := describe_mismatch(layer, weights):
+        raise ValueError(f"{folder} was made for another target: {mismatch}")
+    layer.load_state_dict(weights)
+    return layer.to(target.device, target.dtype).requires_grad_(False).eval(), info
+
+
+def read_weights(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Returns the weights of a file, and how they were trained; ValueError if it cannot be read."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            info = json.loads((file.metadata() or {}).get("minispec", "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(info)  # noqa: SIM118
+    except (OSError, SafetensorError, ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read as a drafter: {error}") from error
+
+
+def read_ids(weights: dict[str, torch.Tensor], path: Path, vocab_size: int) -> torch.Tensor:
+    """Takes out of weights which of a target's ids a drafter knows: [ids]; all, if nothing is said.
+
+    They are stored as how far each is from its place, `d2t`. ValueError if they are none.
+    """
+    weights.pop("t2d", None)
+    offsets = weights.pop("d2t", torch.zeros(vocab_size, dtype=torch.long))
+    if offsets.dim() != 1 or offsets.is_floating_point():
+        raise ValueError(f"{path}: d2t should be a row of integers")
+    ids = offsets.long() + torch.arange(len(offsets))
+    if not len(ids) or int(ids.min()) < 0 or int(ids.max()) >= vocab_size or len(ids.unique()) < len(ids):
+        raise ValueError(f"{path}: d2t should lead to different ids of the target, from 0 to {vocab_size - 1}")
+    return ids

@@ -1,0 +1,272 @@
+"""EAGLE-3 for a target: texts that the target writes for itself, and a layer that learns from them.
+
+Whoever trains a drafter for somebody else's model has none of its texts. But the model writes them: given the
+beginning of a user's message it goes on with the message, and then it answers (Xu et al. 2024, Magpie).
+The layer learns the target's own distributions along the answers, on true features and on those that it has
+predicted itself, as it will draft (Li et al. 2025, EAGLE-3, section 3.2).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from math import nan
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from minispec.core.batch import Request
+from minispec.core.model import GPT
+from minispec.drafters.eagle3 import Eagle3Layer, TappedGPT
+from minispec.io.chat import mark_of, render_chats
+from minispec.io.speculators import usual_taps
+from minispec.io.tokenizer import Tokenizer
+from minispec.native.backend import Models
+from minispec.train.heads import UnrolledCache, decayed_mean, unrolled_mask
+from minispec.train.training import Progress, Reporter, State, autocast, descend, divergence
+
+FIRST_WORDS = (
+    *("What", "How", "Why", "Who", "When", "Which", "Can", "Could", "Is", "Are", "Do", "Should", "I", "My", "If"),
+    *("Write", "Give", "Explain", "Tell", "Please", "List", "Describe", "Make", "Help", "Suggest", "Compare"),
+)
+TEMPERATURE = 0.9  # of messages; answers are the most probable ones
+MESSAGE = 36  # tokens of a message, at most
+ANSWER = 200  # tokens of an answer, at most
+ROWS = 64  # texts that are written at once
+MESSAGES = 256  # of a batch of texts
+LEAST = 4  # tokens of a message
+
+
+class Text(NamedTuple):
+    """A text that a target has written."""
+
+    ids: list[int]  #: its tokens
+    begin: int  #: how many of them come before the answer
+
+
+@dataclass(frozen=True)
+class Eagle3Recipe:
+    """How a layer is trained for a target."""
+
+    tokens: int = 300_000  #: of answers
+    steps: int = 800  #: of the optimizer
+    batch: int = 1_500  #: tokens of a step, padding counted
+    vocab: int = 8_192  #: ids that are drafted
+    ffn: int = 1_536  #: inner width of the layer's feed-forward network
+    rate: float = 2e-3  #: the highest learning rate (AdamW)
+    unrolled: int = 3  #: tokens of a draft that it learns to guess; only the first, in the first fifth of the steps
+    dropout: float = 0.1  #: of features and embeddings
+    seed: int = 0  #: of texts, initialisation and order
+
+    def scaled(self, scale: float) -> Self:
+        """Returns a longer or a shorter training."""
+        return replace(self, tokens=max(1, round(self.tokens * scale)), steps=max(1, round(self.steps * scale)))
+
+
+# ---- Texts
+
+
+def decode(
+    models: Models,
+    prompts: Sequence[Sequence[int]],
+    most: int,
+    temperature: float,
+    seed: int,
+    ends: Sequence[int],
+) -> list[list[int]]:
+    """Lets a target go on with prompts, up to an end or so many tokens: the new ones, of each prompt."""
+    backend = models.backend
+    requests = [Request(prompt, most, frozenset(ends)) for prompt in prompts]
+    settings: dict[str, Any] = {"k": 0, "verifier": backend.verifier("rejection")}
+    settings |= {"warp": backend.warp(temperature), "rng": backend.rng(seed)}
+    texts: list[list[int]] = [[] for _ in prompts]
+    for r in backend.observe(models.target, None, requests, batch_size=min(ROWS, len(prompts)), **settings):
+        for prompt_id, emitted in zip(r.prompt_ids, r.emitted, strict=True):
+            texts[prompt_id] += emitted
+    return texts
+
+
+def write_prompts(models: Models, tokenizer: Tokenizer, seed: int) -> list[list[int]]:
+    """Lets a target write messages of a user, in its chat template; without one, any token begins a text."""
+    generator = torch.Generator().manual_seed(seed)
+    if tokenizer.config.chat_template is None:
+        return torch.randint(tokenizer.vocab_size, (MESSAGES, 1), generator=generator).tolist()
+    mark = mark_of("message")
+    before, _, after = render_chats(tokenizer, [[{"role": "user", "content": mark}]])[0].partition(mark)
+    rest = tokenizer.encode_rendered(after)[len(tokenizer.begin) :]
+    words = torch.randint(len(FIRST_WORDS), (MESSAGES,), generator=generator).tolist()
+    beginnings = [tokenizer.encode_rendered(before + FIRST_WORDS[word]) for word in words]
+    messages = decode(models, beginnings, MESSAGE, TEMPERATURE, seed, tokenizer.ends)
+    return [
+        [*beginning, *message[:-1], *rest]
+        for beginning, message in zip(beginnings, messages, strict=True)
+        if len(message) > LEAST and message[-1] in tokenizer.ends
+    ]
+
+
+def write_texts(models: Models, tokenizer: Tokenizer, recipe: Eagle3Recipe, report: Reporter) -> list[Text]:
+    """Lets a target write prompts, and answers to them of so many tokens."""
+    started = perf_counter()
+    texts: dict[tuple[int, ...], Text] = {}
+    written = 0
+    for number in count():
+        prompts = write_prompts(models, tokenizer, 1_000 * recipe.seed + number)
+        for prompt, answer in zip(prompts, decode(models, prompts, ANSWER, 0.0, 0, tokenizer.ends), strict=True):
+            text = Text([*prompt, *answer], len(prompt))
+            if texts.setdefault(tuple(text.ids), text) is text:
+                written += len(answer)
+        done = min(written, recipe.tokens)
+        report(Progress("texts", done, recipe.tokens, nan, perf_counter() - started))
+        if written >= recipe.tokens:
+            return [*texts.values()]
+    raise AssertionError("counting has no end")
+
+
+# ---- What the layer learns from
+
+
+@torch.no_grad()
+def read_states(target: GPT, taps: Sequence[int], texts: Sequence[Text], report: Reporter) -> list[Tensor]:
+    """Reads texts: the streams at the taps and the last hidden state, [n, (taps + 1) · D] each, in bfloat16."""
+    started = perf_counter()
+    tapped = TappedGPT(target, taps)
+    states = []
+    for text in texts:
+        states.append(tapped.hidden(torch.tensor([text.ids]))[0].bfloat16())
+        report(Progress("features", len(states), len(texts), nan, perf_counter() - started))
+    return states
+
+
+def frequent_ids(texts: Sequence[Text], vocab_size: int, most: int) -> Tensor:
+    """Returns the ids that come most often in answers, ascending; where that is not enough, the first others."""
+    counts = torch.zeros(vocab_size)
+    for text in texts:
+        counts += torch.bincount(torch.tensor(text.ids[text.begin :]), minlength=vocab_size)
+    return counts.sort(descending=True, stable=True).indices[:most].sort().values
+
+
+def grouped(texts: Sequence[Text], recipe: Eagle3Recipe) -> list[list[int]]:
+    """Returns which texts each step reads: of about one length, and a batch of tokens together."""
+    generator = torch.Generator().manual_seed(recipe.seed)
+    groups: list[list[int]] = []
+    while len(groups) < recipe.steps:
+        noise = 20 * torch.rand(len(texts), generator=generator)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i].ids) + float(noise[i]))
+        epoch: list[list[int]] = [[]]
+        for i in order:
+            if epoch[-1] and (len(epoch[-1]) + 1) * len(texts[i].ids) > recipe.batch:
+                epoch.append([])
+            epoch[-1].append(i)
+        groups += [epoch[i] for i in torch.randperm(len(epoch), generator=generator).tolist()]
+    return groups[: recipe.steps]
+
+
+class Batch(NamedTuple):
+    """Texts of a step, padded: each token with the feature before it, and what follows."""
+
+    tokens: Tensor  #: [B, n], from each text's second token on
+    streams: Tensor  #: [B, n, taps · D], before each of them
+    hidden: Tensor  #: [B, n, D], of the target after each of them
+    learned: Tensor  #: [B, n] bool, after which of them the layer learns what follows
+
+
+def batch_of(texts: Sequence[Text], states: Sequence[Tensor], width: int) -> Batch:
+    """Pads texts, and their states [n, (taps + 1) · D]; width: D."""
+    longest = max(len(text.ids) for text in texts)
+    padded = torch.stack([F.pad(x, (0, 0, 0, longest - len(x))) for x in states])  # [B, n + 1, …]
+    tokens = torch.tensor([text.ids + [0] * (longest - len(text.ids)) for text in texts])
+    at = torch.arange(1, longest)
+    begins, ends = (torch.tensor(x)[:, None] for x in ([t.begin for t in texts], [len(t.ids) for t in texts]))
+    learned = (at >= begins - 1) & (at < ends - 1)
+    return Batch(tokens[:, 1:], padded[:, :-1, :-width], padded[:, 1:, -width:], learned)
+
+
+# ---- Training
+
+
+def make_eagle3(target: GPT, ids: Tensor, ffn: int) -> Eagle3Layer:
+    """Returns a layer that begins like the target's last one: with its weights, and on its last stream alone."""
+    width = target.config.width
+    layer = Eagle3Layer(replace(target.config, ffn=ffn), usual_taps(target.config.layers), ids).float()
+    last, block = target.layers[-1], layer.layers[0]
+    weights = {name: weight.float() for name, weight in last.state_dict().items()}
+    with torch.no_grad():
+        layer.fc.weight.normal_(0, 0.002)
+        layer.fc.weight[:, -width:] += torch.eye(width)
+        for name in ("q_proj", "k_proj", "v_proj"):
+            both = block.get_submodule(f"self_attn.{name}").weight
+            both.normal_(0, 0.02)
+            both[:, width:] = weights[f"self_attn.{name}.weight"]
+        block.self_attn.o_proj.weight.copy_(weights["self_attn.o_proj.weight"])
+        inner = min(ffn, target.config.ffn)
+        for name in ("gate_proj", "up_proj"):
+            block.get_submodule(f"mlp.{name}").weight[:inner] = weights[f"mlp.{name}.weight"][:inner]
+        block.mlp.down_proj.weight[:, :inner] = weights["mlp.down_proj.weight"][:, :inner]
+        block.hidden_norm.weight.copy_(weights["input_layernorm.weight"])
+        block.post_attention_layernorm.weight.copy_(weights["post_attention_layernorm.weight"])
+        layer.norm.weight.copy_(0.3 * target.norm.weight)  # at first unsure
+        layer.lm_head.weight.copy_(target.lm_head.weight[ids])
+    layer.lm_head.requires_grad_(False)  # the target's, and it stays so
+    return layer
+
+
+def guesses(layer: Eagle3Layer, target: GPT, batch: Batch, steps: int, dropout: float) -> Iterator[tuple[Tensor, Tensor]]:
+    """Drafts so many tokens along texts, from everywhere at once (see `train/heads.py`).
+
+    Yields for each token of a draft its logits [m, ids], and which m positions they are for: [B, n] bool.
+    """
+    n = batch.tokens.shape[1]
+    embedded = F.dropout(target.embed_tokens(batch.tokens), dropout)
+    features = layer.fc(F.dropout(batch.streams, dropout))
+    learned = batch.learned
+    cache = UnrolledCache()
+    for step in range(steps):
+        view = target.view(n, None)._replace(mask=unrolled_mask(n, step), cache=cache)
+        after = layer(embedded, features, view)
+        yield layer.logits(after[learned]), learned
+        features = F.pad(after[:, :-1], (0, 0, 1, 0))
+        learned = batch.learned & F.pad(learned[:, :-1], (1, 0))
+
+
+def train_eagle3(
+    target: GPT, texts: Sequence[Text], recipe: Eagle3Recipe, run: Path, report: Reporter
+) -> Eagle3Layer:
+    """Trains a layer on texts of its target, which is not changed; a killed run goes on.
+
+    run: the file in which its state is kept. The layer comes in float32, in evaluation mode.
+    """
+    torch.manual_seed(recipe.seed)
+    ids = frequent_ids(texts, target.vocab_size, min(recipe.vocab, target.vocab_size))
+    layer = make_eagle3(target, ids, recipe.ffn).train()
+    states = read_states(target, layer.taps, texts, report)
+    width = target.config.width
+    # Some channels of the streams are a hundred times as large as others.
+    answers = torch.cat([x[text.begin :, :-width] for text, x in zip(texts, states, strict=True)][:1000])
+    scale = 1 / answers.float().std(0).clamp(min=1e-3)
+    groups = grouped(texts, recipe)
+    head = target.lm_head.weight[ids]
+    learned = [weight for weight in layer.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(learned, lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01)
+
+    def loss(step: int) -> Tensor:
+        chosen = groups[step]
+        batch = batch_of([texts[i] for i in chosen], [states[i] for i in chosen], width)
+        batch = batch._replace(streams=batch.streams * scale)
+        unrolled = 1 if step < recipe.steps / 5 else recipe.unrolled
+        torch.manual_seed(recipe.seed + step)  # of dropout: a run that goes on draws as one that was not killed
+        with autocast(target.device):
+            wanted = F.linear(batch.hidden.to(head.dtype), head)
+            losses = [
+                divergence(wanted[at][None], logits[None])
+                for logits, at in guesses(layer, target, batch, unrolled, recipe.dropout)
+            ]
+        return decayed_mean(losses)
+
+    state = State(run, f"{recipe}, {len(texts)} texts", layer, [(optimizer, recipe.rate)])
+    descend("eagle3", layer, state.optimizers, recipe.steps, loss, report, state)
+    with torch.no_grad():
+        layer.fc.weight *= scale
+    return layer.eval().requires_grad_(False)

@@ -13,7 +13,7 @@ from minispec.core.rng import Rng, SeededRng
 from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.choice import choosing
-from minispec.drafters.eagle3 import Eagle3Choice, Eagle3Drafter
+from minispec.drafters.eagle3 import Eagle3Choice
 from minispec.drafters.entry import NODES, Parts
 from minispec.drafters.exit import SHARES
 from minispec.drafters.medusa import doubtful_tree
@@ -24,7 +24,7 @@ from minispec.io.trace import ObservedRound
 from minispec.native import loop
 from minispec.native.decisions import NATIVE_CHAINS, NATIVE_TREES, NativeRng, NativeWarp
 from minispec.native.drafter import NativeDrafter, NativeTreeDrafter
-from minispec.native.eagle3 import NativeEagle3GPT
+from minispec.native.eagle3 import NativeEagle3Drafter, NativeEagle3GPT
 from minispec.native.exit import NativeExitDrafter, NativeExitGPT
 from minispec.native.heads import (
     NativeFeatureDrafter,
@@ -94,10 +94,10 @@ def native_feature(parts: Parts, k: int) -> NativeFeatureDrafter:
     return NativeFeatureDrafter(parts.heads("eagle"), parts.gpt, native_target(parts), parts.warp)
 
 
-def native_eagle3(parts: Parts, k: int) -> Eagle3Drafter:
+def native_eagle3(parts: Parts, k: int) -> NativeEagle3Drafter:
     """Returns an EAGLE-3 drafter of the native target; ValueError if the target is another."""
     model = NativeEagle3GPT(parts.heads("eagle3"), parts.gpt, native_target(parts))
-    return Eagle3Drafter(model, parts.warp)
+    return NativeEagle3Drafter(model, parts.warp)
 
 
 def native_parallel(parts: Parts, k: int) -> NativeParallelDrafter:

@@ -91,6 +91,7 @@ class Chain:
         matrices: Sequence[Packed] = (),
         mask: Tensor | None = None,
         first_layers: int | None = None,
+        ids: Tensor | None = None,
     ) -> None:
         """Joins what a kind of drafter is made of (see `ms_drafter`).
 
@@ -99,12 +100,13 @@ class Chain:
             kind: what drafts.
             layers: its own, if it has any.
             matrices: of an exit, a feature drafter, a parallel drafter, or heads.
-            mask: [D], of a parallel drafter.
+            mask: [D], of a parallel drafter; of one with a joined layer the gains of embeddings.
             first_layers: of an exit, how many of the target's layers it has; None: it has its own.
+            ids: [ids], which ids the head of a joined layer knows.
         """
         self.model = model
         self.seconds = 0.0
-        self._kept = (layers, matrices, mask)  # the library has their addresses
+        self._kept = (layers, matrices, mask, ids)  # the library has their addresses
         self._reads = model if layers is None or first_layers is not None else layers
         count = self._reads.packed_layers if first_layers is None else first_layers
         self._layers = (0, count)
@@ -117,6 +119,7 @@ class Chain:
             matrices=ctypes.addressof(self._matrices),
             mask=None if mask is None else mask.data_ptr(),
             first_layers=count,
+            ids=None if ids is None else ids.data_ptr(),
         )
 
     def draw(
@@ -212,6 +215,7 @@ class Chain:
         shape = {
             Kind.EXIT: (rows, k + 1, width),
             Kind.FEATURE: (rows, width),
+            Kind.JOINED: (rows, width),
             Kind.MEDUSA: (rows, width),
         }.get(kind)
         if shape is None:

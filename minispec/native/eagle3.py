@@ -5,6 +5,7 @@ which is packed as any other is; those that it would make itself are not used.
 """
 
 from copy import deepcopy
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -12,13 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT, Block, Tree
+from minispec.core.model import GPT, Block, RMSNorm, Tree
+from minispec.core.records import Draft
+from minispec.core.rng import RoundRng
+from minispec.core.warp import Warp
 from minispec.drafters.chain import check_width
-from minispec.drafters.eagle3 import Eagle3GPT, Eagle3Layer, JoinedBlock, TappedGPT
+from minispec.drafters.eagle3 import Eagle3Drafter, Eagle3GPT, Eagle3Layer, JoinedBlock, TappedGPT
 from minispec.native.checks import check_ids
+from minispec.native.drafter import Chain
 from minispec.native.heads import embeddings, multiplied
 from minispec.native.model import NativeGPT, NativeLayers, threads_for
-from minispec.native.pack import PackedMatrix, check_type, pack_layers, pack_matrix, packed_qkv
+from minispec.native.pack import PackedMatrix, check_type, pack_layers, pack_matrix, packed_gain, packed_qkv
+from minispec.native.structs import Kind
 
 
 class NativeTappedGPT(TappedGPT):
@@ -48,15 +54,18 @@ class NativeEagle3GPT(Eagle3GPT):
         config = layer.config
         threads = min(threads_for(sum(p.numel() for p in layer.parameters())), native.threads)
         self._joined = deepcopy(cast(JoinedBlock, layer.layers[0])).to(self.dtype)
-        packed = pack_layers(native.native, config, threads, [narrowed(layer)], layer.norm)
+        self._head = pack_matrix(native.native, layer.lm_head, threads)
+        packed = pack_layers(native.native, config, threads, [narrowed(layer)], layer.norm, (None, self._head))
         self.layers = NativeLayers(native.native, packed, config, 1, native.weights_dtype, threads)
         attention = self._joined.self_attn
         parts = [attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]
         self._qkv = PackedMatrix(native.native, packed_qkv(parts, config.head_dim), threads)
         self._fc = pack_matrix(native.native, layer.fc, threads)
-        self._head = pack_matrix(native.native, layer.lm_head, threads)
         self._norm = deepcopy(layer.norm).to(self.dtype)
-        self._ids = layer.ids.numpy()
+        gain = packed_gain(self._joined.input_layernorm.weight, native.native.dtype)
+        adds = self._joined.adds_to_normed
+        self.chain = Chain(native, Kind.JOINED, self.layers, [self._qkv], gain, ids=layer.ids.contiguous())
+        self.chain.record.first_layers = adds
 
     def features(self, hidden: Tensor) -> Tensor:
         """Joins the streams of hidden states [B, n, (taps + 1) · D]: [B, n, D]."""
@@ -78,13 +87,26 @@ class NativeEagle3GPT(Eagle3GPT):
         known = multiplied(self.native, self._head, self._norm(features)).numpy()
         # By numpy: torch would wake its threads, which then spin where the library's are to compute.
         logits = np.full((*known.shape[:-1], self.target.vocab_size), -np.inf, known.dtype)
-        logits[..., self._ids] = known
+        logits[..., self.layer.ids.numpy()] = known
         return torch.from_numpy(logits)
+
+
+class NativeEagle3Drafter(Eagle3Drafter):
+    """An `Eagle3Drafter` whose whole drafts are drawn in C++."""
+
+    model: NativeEagle3GPT
+
+    def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
+        """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""
+        core = partial(super().propose, pending, k, warp, rng)
+        feature = self._feature.contiguous()
+        return self.model.chain.propose(self._cache, pending, k, self.warp or warp, rng, core, feature)
 
 
 def narrowed(layer: Eagle3Layer) -> Block:
     """Returns its block with queries, keys and values of features alone: of the sizes of any other block."""
     block = cast(Block, deepcopy(layer.layers[0]))
+    block.input_layernorm = cast(RMSNorm, block.hidden_norm)
     del block.hidden_norm
     for projection in (block.self_attn.q_proj, block.self_attn.k_proj, block.self_attn.v_proj):
         narrow = projection.weight[:, layer.config.width :].contiguous()

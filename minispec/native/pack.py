@@ -93,7 +93,7 @@ def pack_layers(
     threads: int,
     blocks: nn.ModuleList | Sequence[nn.Module],
     norm: RMSNorm,
-    ends: tuple[Tensor, Packed] | None = None,
+    ends: tuple[Tensor | None, Packed] | None = None,
 ) -> Packed:
     """Packs layers and the norm after them; ends: embedding [V, D] and head, if they have their own.
 

@@ -49,6 +49,7 @@ class Kind(IntEnum):
     FEATURE = 2
     PARALLEL = 3
     MEDUSA = 4
+    JOINED = 5
 
 
 def c_type(declared: str) -> Any:

@@ -36,8 +36,10 @@ class Chain {
 
     // Reads what lies in the workspace through layers, after what the cache holds.
     void read(Int end, End last, T* logits = nullptr) {
-        forward(layers, work, Block{rows, read_at_once, starts.data()}, static_cast<T*>(drafter.cache), 0, end, last,
-                logits, &model);
+        Block block{rows, read_at_once, starts.data()};
+        block.has_qkv = drafter.kind == MS_JOINED;
+        forward(layers, work, block, static_cast<T*>(drafter.cache), 0, end, last, logits,
+                block.has_qkv ? &layers : &model);
         for (Int& start : starts) ++start;
     }
 
@@ -73,6 +75,27 @@ class Chain {
     void next_by_features(const Int* tokens, Int step, T* logits) {
         join(work, tokens, rows, [&](Int row) { return step ? work.normed + row * D : given + row * width; });
         read(layers.s.layers, LOGITS, logits);
+    }
+
+    // A feature and the token's embedding, side by side, make queries, keys and values (`JoinedBlock`); the layer's
+    // stream is the next feature, and its head knows some of the ids.
+    void next_by_joined(const Int* tokens, Int step, T* logits) {
+        const Int wide = padded<T>(2 * width), known = padded<T>(layers.head->columns), all = padded<T>(model.s.vocab);
+        const std::vector<T> gain(static_cast<const T*>(drafter.mask), static_cast<const T*>(drafter.mask) + width);
+        Memory<T> both = memory<T>(rows * wide), few = memory<T>(rows * known);
+        for (Int row = 0; row < rows; ++row) {
+            T *joined = both.get() + row * wide, *x = work.x + row * D;
+            if (!step) std::copy_n(given + row * width, width, x);
+            model.embed(tokens[row], joined);
+            norm(layers.s, joined, gain, joined, 1, 0);
+            norm(layers.s, x, layers.layers[0].attention_gain, joined + width, 1, 0);
+            if (drafter.first_layers) std::copy_n(joined + width, width, x);
+        }
+        product<T, W>(both.get(), wide, rows, matrix(0), work.qkv, work.Q, drafter.threads);
+        read(1, LOGITS, few.get());
+        std::fill_n(logits, rows * all, -std::numeric_limits<T>::infinity());
+        for (Int row = 0; row < rows; ++row)
+            for (Int i = 0; i < layers.head->columns; ++i) logits[row * all + drafter.ids[i]] = few[row * known + i];
     }
 
     // One forward for all positions, each state corrected by the token before (`ParallelLayers`).
@@ -120,6 +143,7 @@ class Chain {
             case MS_FEATURE: return next_by_features(tokens, step, logits);
             case MS_PARALLEL: return next_by_masks(tokens, step, logits);
             case MS_MEDUSA: return next_by_heads(step, logits);
+            case MS_JOINED: return next_by_joined(tokens, step, logits);
             case MS_MODEL:
             case MS_EXIT: break;
         }
@@ -336,6 +360,7 @@ void commit(Kinds<T, W> kinds, ms_draft& draft, const ms_decision& decision, con
         case MS_PARALLEL: first = 1, n = most; break;
         case MS_FEATURE: n = most + 1; break;
         case MS_MEDUSA: break;
+        case MS_JOINED:
         case MS_EXIT: return;
     }
     std::vector<Int> firsts(rows, first), held;

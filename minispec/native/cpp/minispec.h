@@ -120,7 +120,7 @@ ms_status ms_decide(ms_type type, ms_rule rule, ms_decision* decision, ms_source
 
 // ---- Drafts and rounds
 
-typedef enum { MS_MODEL, MS_EXIT, MS_FEATURE, MS_PARALLEL, MS_MEDUSA } ms_kind;
+typedef enum { MS_MODEL, MS_EXIT, MS_FEATURE, MS_PARALLEL, MS_MEDUSA, MS_JOINED } ms_kind;
 
 // What drafts a chain, token after token.
 typedef struct {
@@ -129,9 +129,11 @@ typedef struct {
     const void* model;           // whose embedding and head it uses: the draft model, or the target
     const void* layers;          // its own layers and last norm; NULL for MS_MODEL and MS_MEDUSA
     const void* const* matrices; // MS_EXIT: after its layers; MS_FEATURE: joins; MS_PARALLEL: before, change;
-                                 // MS_MEDUSA: of each head its residual layer, and to the vocabulary
-    const void* mask;            // MS_PARALLEL: [D]
-    int64_t first_layers;        // MS_EXIT: how many of the target's
+                                 // MS_MEDUSA: of each head its residual layer, and to the vocabulary;
+                                 // MS_JOINED: to queries, keys and values of embedding and feature
+    const void* mask;            // MS_PARALLEL: [D]; MS_JOINED: the gains of embeddings, times √D
+    int64_t first_layers;        // MS_EXIT: how many of the target's; MS_JOINED: whether it adds to normed features
+    const int64_t* ids;          // MS_JOINED: which of the target's ids each of its head is
     int64_t threads;
     void* cache;                 // with slots for K + 1 tokens more, as far as the context goes
     int64_t slots;
@@ -146,7 +148,7 @@ typedef struct {
     const int64_t* starts;    // [B], how many tokens the drafter's cache holds
     const int64_t* budgets;   // [B], how many tokens a row may draw; after them comes 0, in a tree the most probable
     const ms_warp* warp;
-    void* states;             // MS_FEATURE, MS_MEDUSA: [B, D], the target's after the last token that it has read: a
+    void* states;             // MS_FEATURE, MS_JOINED, MS_MEDUSA: [B, D], the target's after the last token that it has read: a
                               // round brings them up to date;
                               // MS_EXIT: [B, K + 1, D], becomes the stream after its layers
     const int64_t* parents;   // [K], of a tree: 0 is the pending token, i + 1 token i; they ascend. NULL: a chain

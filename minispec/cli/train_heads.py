@@ -19,7 +19,7 @@ from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting
 from minispec.io.checkpoint import Pair, cache_folder, json_hash, load_pair
 from minispec.io.files import CannotWrite, check_writable, read_json, write_json
-from minispec.io.heads import heads_folder, save_heads, target_hash
+from minispec.io.heads import eagle3_folder, heads_folder, save_heads, target_hash
 from minispec.io.speculators import save_eagle3
 from minispec.native.backend import AUTO, TORCH, Models, on_backend
 from minispec.native.drafters import make_drafter
@@ -80,7 +80,7 @@ def train_for(
     The target is that of a pair, or any: computed in bfloat16, natively where that can be had.
     """
     models = options.open_models(pair, target, None, "cpu", "bfloat16")
-    folder = out or heads_folder(models) / EAGLE3.name
+    folder = out or eagle3_folder(models)
     check_creatable(folder)
     recipe = Eagle3Recipe(seed=seed).scaled(scale)
     sha256 = target_hash(models)

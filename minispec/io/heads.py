@@ -91,11 +91,19 @@ def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
     return module.to(pair.target.device, pair.target.dtype).requires_grad_(False).eval(), info
 
 
+def eagle3_folder(pair: Pair) -> Path:
+    """Returns where the EAGLE-3 drafter of a pair is."""
+    return heads_folder(pair) / "eagle3" if pair.heads is None else pair.heads
+
+
+def find_eagle3(pair: Pair) -> Eagle3Layer | None:
+    """Returns the EAGLE-3 drafter of a pair; None if there is none."""
+    return load_eagle3_of(pair)[0] if eagle3_folder(pair).is_dir() else None
+
+
 def load_eagle3_of(pair: Pair) -> tuple[Eagle3Layer, dict[str, Any]]:
     """Loads the EAGLE-3 drafter of a pair (see `load_eagle3`); ValueError if there is none for its target."""
-    folder = heads_folder(pair)
-    if pair.heads is None:
-        folder /= "eagle3"
+    folder = eagle3_folder(pair)
     if not folder.is_dir():
         advice = "train it with: minispec train --drafter eagle3 --for TARGET"
         raise ValueError(f"{format_path(folder)} has no eagle3 drafter; {advice}")

@@ -36,5 +36,9 @@ def make_drafter(
         costs=costs,
     )
     drafter = models.backend.makers.get(entry.name, entry.make)(parts, k)
-    has_target = isinstance(drafter, ExitDrafter | Eagle3Drafter | Eagle3Choice)
-    return drafter.target if has_target else models.target, drafter
+    return target_for(drafter, models), drafter
+
+
+def target_for(drafter: Drafter, models: Models) -> LanguageModel:
+    """Returns what a drafter's drafts are verified by: a drafter may share the target's layers."""
+    return drafter.target if isinstance(drafter, ExitDrafter | Eagle3Drafter | Eagle3Choice) else models.target

@@ -19,7 +19,8 @@ from minispec.drafters.adaptive import LARGEST_K
 from minispec.drafters.choice import CHOICE
 from minispec.drafters.costs import Costs
 from minispec.drafters.entry import Parts
-from minispec.drafters.exit import ExitDrafter, untrained_exit
+from minispec.drafters.eagle3 import EAGLE3, EAGLE3_CHOICE
+from minispec.drafters.exit import untrained_exit
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench import real_sizes
 from minispec.evidence.bench.costs import measure_forwards
@@ -39,7 +40,9 @@ from minispec.evidence.proof.ties import first_flip
 from minispec.io.chat import render_chats
 from minispec.io.checkpoint import Pair
 from minispec.io.tokenizer import Tokenizer
+from minispec.io.heads import find_eagle3
 from minispec.native.backend import NATIVE, Models
+from minispec.native.drafters import target_for
 from minispec.native.loop import Forwards
 
 KINDS: Mapping[str, Sequence[str]] = tomllib.loads(
@@ -51,7 +54,8 @@ ALONE = "target-only"
 AGAIN = "target-only again"
 # K of each drafter: a native forward reads nine tokens in little more time than one. An exit without training
 # is seldom right, so it drafts less, and in one pass only.
-WIDTHS = {"ngram": 8, "suffix": 8, "exit": 4, CHOICE.name: LARGEST_K}
+WIDTHS = {"ngram": 8, "suffix": 8, "exit": 4, CHOICE.name: LARGEST_K, EAGLE3.name: 3, EAGLE3_CHOICE.name: LARGEST_K}
+TRAINED = (EAGLE3.name, EAGLE3_CHOICE.name)  # take part where a target has them
 ONCE = ("exit",)
 CACHED = 200  # tokens in the cache when forwards are timed
 FEW = 4  # prompts of a kind, where it is not our greedy texts that are measured
@@ -142,10 +146,15 @@ def sides_of(pair: Pair, models: Models, costs: Costs, verifier: str, temperatur
     yield alone._replace(drafter=AGAIN)
     exit = untrained_exit(pair.target, max(pair.target.config.layers // 2, 1))
     # The choice is between look-ups: a draft model that is there does not take part.
-    parts = Parts(models.target, models.target, pair.target, lambda _: exit, costs=costs)
+    head = find_eagle3(pair)
+    parts = Parts(
+        models.target, models.target, pair.target, lambda kind: exit if kind == "exit" else head, costs=costs
+    )
     for name, k in WIDTHS.items():
+        if name in TRAINED and head is None:
+            continue
         drafter = models.backend.makers.get(name, DRAFTERS[name].make)(parts, k)
-        target = drafter.target if isinstance(drafter, ExitDrafter) else models.target
+        target = target_for(drafter, models)
         setting = Setting(replace(models, target=target), k, verifier, temperature, drafter=drafter)
         yield alone._replace(drafter=name, decodes=setting)
 

@@ -265,13 +265,6 @@ def drafters_gain(report: Found) -> str:
     return markdown(grid("drafters-page", rows, 2))
 
 
-def drafters_right(report: Found) -> str:
-    """Returns where drafters are right at temperature 0, and how large they are."""
-    parts = tables.drafter_parts([row for row in own_drafters(report) if row["temperature"] == 0])
-    rows = [(name, accepted, size) for name, _, accepted, _, size, _ in parts.rows]
-    return table(("drafter", "accepted", "parameters"), rows)
-
-
 def own_drafters(report: Found) -> list[Found]:
     """Returns the rows on drafters of the report's own pair, on the fast backend if there are any."""
     own = [row for row in report["drafters"] if row["pair"] == report["pair"]]

@@ -54,11 +54,23 @@ Q = (0.2, 0.5, 0.3)
 # What a page says: its solutions, the answers in them, and the equations.
 
 
-def solutions(name):
-    """Returns what is folded under each numbered heading of a page, in order."""
+def tasks(name):
+    """Returns what each numbered heading of a page asks, and what is folded under it, in order."""
     parts = re.split(r"(?m)^## (\d+)\. ", (TEACHING / name).read_text(encoding="utf-8"))
     assert [int(number) for number in parts[1::2]] == [*range(1, len(parts) // 2 + 1)]
-    return [re.search(r"<details>.*?</summary>(.*)</details>", part, re.DOTALL)[1] for part in parts[2::2]]
+    found = [re.fullmatch(r"(.*)<details>.*?</summary>(.*)</details>\n+", part, re.DOTALL) for part in parts[2::2]]
+    return [(task[1], re.sub(r"(?m)^\d+\. ", "", task[2])) for task in found]
+
+
+def answers_in(solution):
+    """Returns what stands in bold."""
+    return re.findall(r"\*\*(.+?)\*\*", solution)
+
+
+def unchecked(asked, solution):
+    """Returns the numbers of a solution that are neither given, nor an answer, nor in an equation."""
+    checked = [asked, *answers_in(solution), *(equation for equation, _ in equations(solution))]
+    return {*re.findall(NUMBER, solution)} - {*re.findall(NUMBER, " ".join(checked))}
 
 
 def said(*values, digits=3):
@@ -85,7 +97,7 @@ def fraction(value):
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 EQUATION = re.compile(r"(?:ln|[\d.,·/+−()√⁰¹²³⁴⁵⁶⁷⁸⁹=≈\s])+")
 BREAK = re.compile(r"[,.:] (?![^(]*\))")  # between equations, and not inside of a vector
-NUMBER = r"\d[\d,]*(?:\.\d+)?"
+NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 
 
 def vector(*entries):
@@ -115,8 +127,7 @@ def precision(side, sign):
 
 def equations(text):
     """Yields each equation of a text whose sides can be evaluated, and whether it holds."""
-    text = re.sub(r"(?m)^\d+\. ", "", text.replace("**", ""))
-    for found in EQUATION.findall(" ".join(text.split())):
+    for found in EQUATION.findall(" ".join(text.replace("**", "").split())):
         first, *others = re.split("([=≈])", found)
         left = BREAK.split(first)[-1].lstrip(").,/+ ").rstrip()
         for sign, other in zip(others[::2], others[1::2], strict=True):
@@ -489,16 +500,18 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "index", "answer"), CASES)
 def test_answers_are_what_the_package_gives(name, index, answer):
-    """All that stands in bold in a solution, and nothing else, in its order."""
-    found = solutions(name)
+    """All that stands in bold in a solution, in its order; other numbers are given, or stand in equations."""
+    found = tasks(name)
     assert len(found) == len(PAGES[name])
-    assert re.findall(r"\*\*(.+?)\*\*", found[index]) == answer()
+    asked, solution = found[index]
+    assert answers_in(solution) == answer()
+    assert unchecked(asked, solution) == set()
 
 
 @pytest.mark.parametrize(("name", "least"), [("problems.md", 75), ("exam.md", 25)])
 def test_equations_hold(name, least):
     """As they stand on the page, with rounded numbers."""
-    found = dict(equations("\n\n".join(solutions(name))))
+    found = dict(equations("\n".join(solution for _, solution in tasks(name))))
     assert [equation for equation, holds in found.items() if not holds] == []
     assert len(found) >= least
 
@@ -510,7 +523,7 @@ def test_equations_hold(name, least):
         ("0.3 / 0.5 = 0.6, for c 0.2 / 0.3 = 0.668", [True, False]),
         ("(0.3, 0.1, 0, 0) / 0.4 =\n(0.75, 0.25, 0, 0)", [True]),
         ("(0.3, 0.1, 0, 0) / 0.4 = (0.75, 0.24, 0, 0)", [False]),
-        ("2. (5.96363 / 0.15)² ≈ 1,580.66, 1 − 0.9999¹⁰⁰⁰⁰ = 0.632", [True, True]),
+        ("(5.96363 / 0.15)² ≈ 1,580.66, 1 − 0.9999¹⁰⁰⁰⁰ = 0.632", [True, True]),
         ("√2 / 2 = 0.70711 and √(ln(10⁶) / 2) = 2.62836", [True, False]),
         ("16 · 10⁹ / (3 · 10⁹) = 5.33 ms, K = 3, S = 1/3 − 1/4 = 1/12", [True, True]),
         ("9/16 · 4/9 + 1/16 = 6/16", [False]),
@@ -519,6 +532,11 @@ def test_equations_hold(name, least):
 def test_a_wrong_equation_is_found(text, holds):
     """Numbers, fractions, powers, roots and vectors; words and letters are passed over."""
     assert [holds for _, holds in equations(text)] == holds
+
+
+def test_a_number_from_nowhere_is_found():
+    """One that is neither given nor computed."""
+    assert unchecked("p is 0.5", "0.5 · 2 = 1, so **7** of 1,580, and 14, 24 of 1") == {"1,580", "14", "24"}
 
 
 def test_problems_go_from_easy_to_hard():

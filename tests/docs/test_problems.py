@@ -165,7 +165,7 @@ def scripted_rounds(lengths, k, script):
     prompts = [[1] * length for length in lengths]
     settings = dict(k=k, max_new_tokens=20, warp=Warp(), rng=SeededRng(0))
     run = observe(target, ModelDrafter(draft), prompts, verifier=decide, **settings)
-    return [r for r, _ in zip(run, script, strict=False)]
+    return [r for _, r in zip(script, run, strict=False)]
 
 
 def lengths_of(cache):

@@ -30,7 +30,7 @@ from minispec.native.checks import LARGEST, check, check_budgets, check_ids, che
 from minispec.native.decisions import Lender, warp_record
 from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.pack import Packed
-from minispec.native.structs import ADDRESS, INT, DrafterRecord, DraftRecord, Kind, SourceRecord
+from minispec.native.structs import ADDRESS, DrafterRecord, DraftRecord, Kind, SourceRecord, integers
 
 FIRST = "a drafter needs start(prompts, hidden) first"
 
@@ -57,9 +57,8 @@ class Shape:
         """Makes the integers that the library reads."""
         if not are_parents(torch.tensor([list(parents)], dtype=torch.long)):
             raise ValueError(PARENTS_ORDER)
-        rows = len(space)
         self.size = len(parents)
-        self.parents = (INT * (rows * self.size))(*[*parents] * rows)
+        self.parents = integers([*parents] * len(space))
         self.space = list(space)
         self.read = sorted(set(parents))
         self.depths = depths_of(parents)[1:]
@@ -181,8 +180,8 @@ class Chain:
         ids = space_for(rows, k, dtype=torch.long)
         probs = space_for(rows, k, self.model.vocab_size, dtype=self.model.dtype)
         most = [k] * rows if budgets is None else check_budgets(budgets, rows)
-        limits = (INT * rows)(*(most if tree is None else tree.drawn(most)))
-        starts = (INT * rows)(*([0] * rows if held is None else held.row_lengths))
+        limits = integers(most if tree is None else tree.drawn(most))
+        starts = integers([0] * rows if held is None else held.row_lengths)
         record = warp_record(warp)
         draft = DraftRecord(
             drafter=self.on(held),

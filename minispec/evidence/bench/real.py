@@ -5,12 +5,10 @@ takes part twice: how far it is from itself is how well this machine measures. G
 those of the target alone, token by token.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
-from pathlib import Path
 from typing import NamedTuple
 
 from minispec.core.batch import Prompts
@@ -38,13 +36,12 @@ from minispec.evidence.bench.section import DECODINGS, BenchRun, Results
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.chat import render_chats
 from minispec.io.checkpoint import Pair
+from minispec.io.files import read_table
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import NATIVE, Models
 from minispec.native.loop import Forwards
 
-KINDS: Mapping[str, Sequence[str]] = tomllib.loads(
-    Path(__file__).with_name("real.toml").read_text(encoding="utf-8")
-)
+KINDS: Mapping[str, Sequence[str]] = read_table(__file__, "real.toml")
 NAME = "real"  # of the section
 OURS = "minispec"
 ALONE = "target-only"

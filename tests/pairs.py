@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 from minispec.cli.main import run
 from minispec.core.model import GPT, GPTConfig
 from minispec.io.checkpoint import save_model
-from minispec.io.files import write_json
+from minispec.io.files import read_json, write_json
 from minispec.io.tokenizer import Tokenizer, train_tokenizer
 from minispec.train.recipes import CurriculumStage, Recipe
 from minispec.train.stories import draw_stories
@@ -88,7 +87,7 @@ def tiny_recipe(**changes: Any) -> Recipe:
 
 def edit_json(path: Path, **changes: Any) -> None:
     """Changes fields of a JSON file; a field set to ... is removed."""
-    data = json.loads(path.read_text(encoding="utf-8")) | changes
+    data = read_json(path) | changes
     write_json(path, {name: value for name, value in data.items() if value is not ...})
 
 

@@ -101,7 +101,7 @@ def test_names_and_shapes_are_those_of_llama(tied, tmp_path):
 def test_the_config_is_that_of_llama(tmp_path):
     """config.json says all that a reader of Llama checkpoints needs, in its words."""
     save_model(GPT(tiny_config(layers=2, max_length=77, tied=True)), tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text(encoding="utf-8")) == {
+    assert read_json(tmp_path / "config.json") == {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_act": "silu",

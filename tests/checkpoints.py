@@ -4,9 +4,11 @@ import json
 from functools import cache
 from pathlib import Path
 
+from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Library
 
+from minispec.io.files import write_json
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 from minispec.train.stories import draw_stories
 
@@ -94,3 +96,13 @@ def write_tokenizer(folder: Path, library: Library, template: object = None, **f
 def tokenizer_of(folder: Path, library: Library, template: object = None, **files: object) -> Tokenizer:
     """Writes a checkpoint's tokenizer and reads it."""
     return load_tokenizer(write_tokenizer(folder, library, template, **files))
+
+
+def split(folder: Path, files: int = 3) -> None:
+    """Spreads a model's weights over several files, with an index."""
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = {name: f"model-{i % files + 1:05}-of-{files:05}.safetensors" for i, name in enumerate(weights)}
+    for file in set(names.values()):
+        save_file({name: weights[name] for name in names if names[name] == file}, folder / file)
+    write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": names})

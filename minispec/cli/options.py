@@ -13,7 +13,7 @@ from typer.models import ArgumentInfo
 
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import read_table
-from minispec.io.two_folders import load_models
+from minispec.io.source import load_models
 from minispec.native.backend import AUTO, BACKENDS, NATIVE, TORCH, Backend
 from minispec.native.library import why_missing, will_be_built
 

@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from native_models import needs_compiler
 from scipy import stats
 from tiny import place
 
 from minispec import SeededRng
+from minispec.native.decisions import NativeRng
 
 ALARM = 1e-6  # of all seeds, so many fail one of the tests below with a right generator; the seed is fixed
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -46,11 +48,12 @@ def test_what_has_probability_zero_never_happens_and_what_is_certain_always():
 
 @DTYPES
 @pytest.mark.parametrize("rest", [1e-9, 1e-17, 1e-25])
-def test_a_token_that_is_all_but_certain_is_drawn_whatever_else_is_possible(rest, dtype):
+@pytest.mark.parametrize("rng", [SeededRng, pytest.param(NativeRng, marks=needs_compiler)])
+def test_a_token_that_is_all_but_certain_is_drawn_whatever_else_is_possible(rng, rest, dtype):
     """At a low temperature the others keep a probability that rounds away next to 1, also before it."""
     dists = torch.tensor([[rest, 1.0, rest], [rest, rest, 1.0]], dtype=dtype)
     for seed in range(50):
-        assert SeededRng(seed).categorical(dists).tolist() == [1, 2]
+        assert rng(seed).categorical(dists).tolist() == [1, 2]
 
 
 class EdgeRng(SeededRng):

@@ -29,13 +29,13 @@ from minispec.io.checkpoint import (
     find_pair,
     json_hash,
     known_pairs,
-    load_model,
     load_pair,
     read_folder,
     save_model,
     weights_hash,
 )
 from minispec.io.files import check_pair_folder, read_json, replace_folder
+from minispec.io.source import load_model
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import corpus
 from minispec.train.dataset import Dataset

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from minispec.io.checkpoint import save_model
 from minispec.io.files import read_json, write_json
-from minispec.io.two_folders import load_models
+from minispec.io.source import load_models
 
 COPIES = int(os.environ.get("MINISPEC_DAMAGED", 60))
 MEMORY = 2**29  # a thread's stacks and arenas are most of it

@@ -14,8 +14,9 @@ from minispec.core.loop import generate
 from minispec.core.model import GPT, GPTConfig
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
-from minispec.io.checkpoint import load_model, save_model
+from minispec.io.checkpoint import save_model
 from minispec.io.files import read_json, write_json
+from minispec.io.source import load_model
 from minispec.native.model import NativeGPT
 
 SHAPES = {

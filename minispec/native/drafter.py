@@ -68,10 +68,6 @@ class Shape:
         rows = zip(budgets, self.space, strict=True)
         return [min(bisect_right(self.depths, budget), space) for budget, space in rows]
 
-    def of_rows(self) -> Tensor:
-        """Returns the parents as in a `Draft`: [B, K]."""
-        return torch.tensor(self.parents).view(len(self.space), -1)
-
 
 class Chain:
     """A way to draft K tokens, a chain or a tree, in one call into the library.
@@ -263,17 +259,12 @@ class Chain:
                 cache.truncate(before)
             tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states, tree)
             if tree is not None:
-                return used, DrawnDraft(tokens, probs, parents=tree.of_rows())
+                return used, DrawnDraft(tokens, probs, parents=torch.tensor(tree.parents).view(rows, -1))
             if min(budgets) >= k:
                 return used, DrawnDraft(tokens, probs)
             return used, DrawnDraft(tokens, probs, torch.tensor([min(budget, k) for budget in budgets]))
 
         return rng.source.decide(0 if warp.is_greedy else rows * k, native, core)
-
-
-def whole_levels(k: int, space: int) -> int:
-    """Returns how many tokens of a chain are at most k deep and fit a space: each level has one."""
-    return min(k, space)
 
 
 @dataclass(frozen=True)
@@ -286,7 +277,7 @@ class Drawing:
         states: [B, D], the target's states that it goes on from, which a round brings up to date.
         longest: how many tokens it drafts one after the other, at most.
         parents: of a tree, as in a `Draft`; None: it drafts chains.
-        size: how many tokens of the tree are at most K deep, and fit a space.
+        size: how many tokens of the tree are at most K deep, and fit a space; of a chain, the smaller one.
         end: how many tokens of a text and a tree a row can hold.
     """
 
@@ -295,7 +286,7 @@ class Drawing:
     states: Tensor | None = None
     longest: int = LARGEST
     parents: Sequence[int] | None = None
-    size: Callable[[int, int], int] = whole_levels
+    size: Callable[[int, int], int] = min
     end: int = LARGEST
 
     def tokens(self, width: int, rows: Sequence[Row], max_length: int) -> int:

@@ -42,6 +42,6 @@ def verify(tokens, q, p, lengths, rng):
         kept = torch.where(yes, i + 1, kept)
         kept_w = torch.where(yes, w, kept_w)
     rest = (kept_w[:, None] * p[rows, kept] - q[rows, kept]).clamp(min=0)
-    empty = rest.sum(-1, keepdim=True) == 0
-    token = rng.categorical(torch.where(empty, p[rows, kept], rest))
+    rest = torch.where(rest.sum(-1, keepdim=True) > 0, rest, p[rows, kept])
+    token = rng.categorical(rest / rest.sum(-1, keepdim=True))
     return (kept if PARAMETERS["counted"] == "kept" else lengths - kept), token

@@ -28,6 +28,7 @@ extensions = [
     ),
 ]
 exclude_patterns = ["_build", "node_modules", "_ext", "**/.ipynb_checkpoints"]
+templates_path = ["_templates"]
 # A single pair of backticks is Python: it links where there is something to link to.
 default_role = "py:obj"
 smartquotes = False

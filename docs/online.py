@@ -60,8 +60,7 @@ TEXT = """<!-- Written by docs/online.py: change that, or docs/_repository.txt, 
 
 {state}
 
-Neither was tried: both need an address to fetch from. What can be tried without one is. The list of
-packages for Binder is checked against the project's own, and its start script runs in a test.
+Neither was tried: both need an address to fetch from. A test checks Binder's list of packages and its start script.
 
 ## Binder
 
@@ -69,8 +68,8 @@ Binder builds a machine from the folder `binder/`: slowly the first time, faster
 small, has no GPU, and forgets everything when you leave: download what you want to keep. minispec computes
 with one thread there.
 
-JupyterLab opens on your copy of the notebooks, without outputs, in `minispec-lab`. Times measured there say
-little: others use the same cores.
+JupyterLab opens on your copy of the notebooks, without outputs, in `minispec-lab`. Others use the same cores,
+so times measured there mean little.
 
 ## Colab
 
@@ -82,8 +81,7 @@ outputs* hides the answers. Then add a cell at the top and run it:
 %pip install --quiet {install}
 ```
 
-The shipped pair comes with the package, so nothing else is fetched. If Colab asks you to restart the
-session after the installation, do so once.
+Nothing else is fetched. If Colab asks you to restart the session after the installation, do so once.
 """
 
 

@@ -27,8 +27,9 @@ from minispec.evidence.checker.engine import check_engine
 from minispec.evidence.checker.engine_report import EngineReport
 from minispec.evidence.checker.report import Report
 from minispec.evidence.proof.enumeration import EnumeratingRng
-from minispec.io.checkpoint import Pair, load_model, load_pair
+from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.observe import observe, record
+from minispec.io.source import load_model
 from minispec.io.stream import stream
 from minispec.io.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 from minispec.io.trace import CacheLengths, Statistics, Trace

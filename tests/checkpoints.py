@@ -2,12 +2,13 @@
 
 import json
 from functools import cache
-from pathlib import Path
 
+from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Library
 
-from minispec.io.tokenizer import Tokenizer, load_tokenizer
+from minispec.io.files import write_json
+from minispec.io.tokenizer import load_tokenizer
 from minispec.train.stories import draw_stories
 
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -17,7 +18,7 @@ VOCABULARY = 340
 
 
 @cache
-def trained(special: tuple[str, ...]) -> str:
+def trained(special):
     """Returns a byte-level tokenizer as JSON; its special tokens are the first ids."""
     library = Library(models.BPE())
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -30,21 +31,21 @@ def trained(special: tuple[str, ...]) -> str:
     return library.to_str()
 
 
-def bos_before(library: Library, bos: str) -> None:
+def bos_before(library, bos):
     """Has the post-processor put BOS before a text, and nothing after it."""
     library.post_processor = processors.TemplateProcessing(
         single=f"{bos} $A", pair=f"{bos} $A $B", special_tokens=[(bos, library.token_to_id(bos))]
     )
 
 
-def chatml() -> Library:
+def chatml():
     """Returns a tokenizer such as SmolLM2's and Qwen's, with a token that was added and is not special."""
     library = Library.from_str(trained(CHATML))
     library.add_tokens([AddedToken("<think>", normalized=False)])
     return library
 
 
-def llama_3() -> Library:
+def llama_3():
     """Returns a tokenizer such as Llama 3's: byte-level, BOS before a text."""
     library = Library.from_str(trained(LLAMA_3))
     bos_before(library, LLAMA_3[0])
@@ -52,7 +53,7 @@ def llama_3() -> Library:
 
 
 @cache
-def merged() -> tuple[dict[str, int], list[tuple[str, str]]]:
+def merged():
     """Returns the vocabulary and merges of pieces that begin with the sign for a space."""
     library = Library(models.BPE())
     library.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -63,7 +64,7 @@ def merged() -> tuple[dict[str, int], list[tuple[str, str]]]:
     return {piece: i for i, piece in enumerate(pieces)}, [tuple(pair) for pair in model["merges"]]
 
 
-def sentencepiece(legacy: bool = True) -> Library:
+def sentencepiece(legacy=True):
     """Returns a tokenizer such as Llama 2's and Mistral's: bytes as tokens, a space before each text, BOS."""
     vocabulary, merges = merged()
     library = Library(
@@ -80,7 +81,7 @@ def sentencepiece(legacy: bool = True) -> Library:
     return library
 
 
-def write_tokenizer(folder: Path, library: Library, template: object = None, **files: object) -> Path:
+def write_tokenizer(folder, library, template=None, **files):
     """Writes `tokenizer.json`, and beside it what `files` says: objects by name, without `.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_text(library.to_str(), encoding="utf-8")
@@ -91,6 +92,16 @@ def write_tokenizer(folder: Path, library: Library, template: object = None, **f
     return folder
 
 
-def tokenizer_of(folder: Path, library: Library, template: object = None, **files: object) -> Tokenizer:
+def tokenizer_of(folder, library, template=None, **files):
     """Writes a checkpoint's tokenizer and reads it."""
     return load_tokenizer(write_tokenizer(folder, library, template, **files))
+
+
+def split(folder, files=3):
+    """Spreads a model's weights over several files, with an index."""
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = {name: f"model-{i % files + 1:05}-of-{files:05}.safetensors" for i, name in enumerate(weights)}
+    for file in set(names.values()):
+        save_file({name: weights[name] for name in names if names[name] == file}, folder / file)
+    write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": names})

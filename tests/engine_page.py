@@ -1,7 +1,6 @@
 """A page with the playground's engine, opened as a file: nothing may be fetched, nothing evaluated."""
 
 from contextlib import contextmanager
-from pathlib import Path
 
 from book.playground import write_playground
 
@@ -12,13 +11,13 @@ SCRIPTS = ("data.js", "native.js", "tokenizer.js", "engine.js")
 START = "() => { globalThis.engine = new Minispec.Engine(MINISPEC_DATA); }"
 
 
-def write_page(folder: Path) -> Path:
+def write_page(folder):
     """Writes a page that loads the engine and the shipped pair, and returns its file."""
     write_playground(folder, load_pair())
     return write_html(folder / "engine.html", POLICY)
 
 
-def write_html(path: Path, policy: str) -> Path:
+def write_html(path, policy):
     """Writes a page that loads the scripts beside it, under a policy."""
     scripts = "".join(f'<script src="{name}"></script>' for name in SCRIPTS)
     path.write_text(
@@ -30,7 +29,7 @@ def write_html(path: Path, policy: str) -> Path:
 
 
 @contextmanager
-def opened(browser, path: Path):
+def opened(browser, path):
     """Opens a page; on leaving, it must have asked for nothing but files, and have reported no error."""
     asked = []
     said = []

@@ -3,10 +3,6 @@
 Numbers are those that were measured and come with the package.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 from book.bench_plots import every_prediction, matrix, seven_billion, speeds_of, tokens_per_second
 from book.handouts import numbers_drawn
@@ -26,13 +22,11 @@ from minispec.evidence.zoo.mutants import mutant_named
 from minispec.evidence.zoo.mutation import planted
 from minispec.io.checkpoint import SHIPPED
 from minispec.io.files import read_json
-from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
 from minispec.show.plots import caches, distributions, drafts, masks, speed, timeline, verification
 from minispec.show.plots.coloured import coloured_text
 from minispec.show.plots.learning import learning
 from minispec.show.plots.overlap import overlap
-from minispec.show.plots.style import Picture
 from minispec.train.publish import history_of
 from minispec.verifiers.coupled import verify_coupled
 
@@ -42,7 +36,7 @@ SAMPLES = 20_000
 RATES = {"a sure draft": (0.9, 0.03, 0.02), "a draft in doubt": (0.4, 0.25, 0.15)}
 
 
-def gallery() -> Iterator[Picture]:
+def gallery():
     """Yields every figure once: first those that read a trace, then those of numbers, then the bench."""
     yield from of_traces()
     yield from of_numbers()
@@ -51,7 +45,7 @@ def gallery() -> Iterator[Picture]:
     yield every_prediction(report["sections"]["prediction"]["compared"]["rows"])
 
 
-def of_traces() -> Iterator[Picture]:
+def of_traces():
     """Yields every figure of the decoding itself once."""
     recording = load_walkthrough("rejection")
     trace = recording.trace
@@ -76,7 +70,7 @@ def of_traces() -> Iterator[Picture]:
     yield timeline.row_slots({"without refill": turns, "with refill": slots_of(prompts)})
 
 
-def found_in(recording: Recording, k: int) -> list[drafts.Found]:
+def found_in(recording, k):
     """Returns what a suffix look-up finds after each token of a run's first row, of up to k tokens."""
     text = recording.trace.committed()
     index = SuffixAutomaton(per_match=1.5)
@@ -89,15 +83,15 @@ def found_in(recording: Recording, k: int) -> list[drafts.Found]:
     return found
 
 
-def slots_of(prompts: Sequence[Sequence[int]], first: int = 0) -> timeline.Slots:
+def slots_of(prompts, first=0):
     """Decodes prompts on four rows up to a context of 18 tokens; says which prompt each slot decodes."""
     target, draft = table_pair(3, 0, max_length=18)
-    how: dict[str, Any] = {"verifier": verify_greedy, "warp": Warp(temperature=0), "rng": SeededRng(0)}
+    how = {"verifier": verify_greedy, "warp": Warp(temperature=0), "rng": SeededRng(0)}
     rounds = speculate(target, ModelDrafter(draft), prompts, k=1, max_new_tokens=18, batch_size=4, **how)
     return [[first + n if on else None for n, on in zip(r.prompt_ids, r.live, strict=True)] for r in rounds]
 
 
-def of_numbers() -> Iterator[Picture]:
+def of_numbers():
     """Yields every figure of numbers once."""
     info = read_json(SHIPPED / "stories" / "pair.json")
     yield learning([], history_of(info), info["entropy_floor"], guess=0)
@@ -115,7 +109,7 @@ def of_numbers() -> Iterator[Picture]:
     yield matrix()
 
 
-def of_the_rule() -> Iterator[Picture]:
+def of_the_rule():
     """Yields what four rules emit first on {a, b, c}, sampled, and what the third emits exactly."""
     rules = {"Rule 1": verify_greedy, "Rule 2": verify_coupled, "Rule 4": verify_rejection}
     counts = {name: first_token_counts(rule, P, Q, SAMPLES) for name, rule in rules.items()}

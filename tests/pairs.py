@@ -1,20 +1,15 @@
 """Tiny pairs for tests: the smallest models that still do everything, made in a fraction of a second."""
 
-from __future__ import annotations
-
-import json
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import torch
 
 from minispec.cli.main import run
 from minispec.core.model import GPT, GPTConfig
 from minispec.io.checkpoint import save_model
-from minispec.io.files import write_json
-from minispec.io.tokenizer import Tokenizer, train_tokenizer
+from minispec.io.files import read_json, write_json
+from minispec.io.tokenizer import train_tokenizer
 from minispec.train.recipes import CurriculumStage, Recipe
 from minispec.train.stories import draw_stories
 
@@ -22,18 +17,18 @@ MODELS = ("target", "draft-plain", "draft")
 
 
 @cache
-def tiny_tokenizer() -> Tokenizer:
+def tiny_tokenizer():
     """Returns a byte-pair tokenizer of 300 ids; words are pieces, so that any text gives several tokens."""
     return train_tokenizer((story.text for story in draw_stories(60, seed=1)), "bpe", 300)
 
 
-def tiny_config(layers: int = 2, max_length: int = 96, **changes: Any) -> GPTConfig:
+def tiny_config(layers=2, max_length=96, **changes):
     """Returns sizes that a forward takes well under a millisecond with."""
     sizes = {"vocab_size": 300, "width": 16, "heads": 4, "kv_heads": 2, "ffn": 24} | changes
     return GPTConfig(layers=layers, max_length=max_length, **sizes)
 
 
-def random_models(max_length: int = 96, vocab_size: int = 300, tied: bool = False) -> tuple[GPT, GPT]:
+def random_models(max_length=96, vocab_size=300, tied=False):
     """Returns a target of two layers and a draft that has the first of them, so that it is often right."""
     torch.manual_seed(5)
     config = tiny_config(2, max_length, vocab_size=vocab_size, tied=tied)
@@ -47,9 +42,7 @@ def random_models(max_length: int = 96, vocab_size: int = 300, tied: bool = Fals
     return target.eval(), draft.eval()
 
 
-def build_pair(
-    folder: Path, target: GPT | None = None, draft: GPT | None = None, max_length: int = 96, **info: Any
-) -> Path:
+def build_pair(folder, target=None, draft=None, max_length=96, **info):
     """Writes a pair of random models as `publish` would lay it out, and returns its folder."""
     tokenizer = tiny_tokenizer()
     big, small = random_models(max_length, tokenizer.vocab_size)
@@ -62,13 +55,13 @@ def build_pair(
     return folder
 
 
-def tiny_prompts(count: int = 8) -> list[list[int]]:
+def tiny_prompts(count=8):
     """Returns beginnings of stories, 32 tokens each."""
     texts = [story.text for story in draw_stories(count, seed=2)]
     return [ids[:32] for ids in tiny_tokenizer().encode_batch(texts)]
 
 
-def tiny_recipe(**changes: Any) -> Recipe:
+def tiny_recipe(**changes):
     """Returns a recipe of a few steps a model."""
     stages = (CurriculumStage(steps=7, rows=2, window=48),)
     recipe = Recipe(
@@ -86,19 +79,19 @@ def tiny_recipe(**changes: Any) -> Recipe:
     return replace(recipe, **changes)
 
 
-def edit_json(path: Path, **changes: Any) -> None:
+def edit_json(path, **changes):
     """Changes fields of a JSON file; a field set to ... is removed."""
-    data = json.loads(path.read_text(encoding="utf-8")) | changes
+    data = read_json(path) | changes
     write_json(path, {name: value for name, value in data.items() if value is not ...})
 
 
-def call(capsys: Any, *arguments: Any) -> tuple[int, str, str]:
+def call(capsys, *arguments):
     """Runs a command in this process; returns its exit status, standard output and standard error."""
     capsys.readouterr()
     status = run([str(argument) for argument in arguments])
     return status, *capsys.readouterr()
 
 
-def files_below(folder: Path) -> dict[str, bytes]:
+def files_below(folder):
     """Returns the contents of all files below a folder, by their relative paths."""
     return {f.relative_to(folder).as_posix(): f.read_bytes() for f in folder.rglob("*") if f.is_file()}

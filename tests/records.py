@@ -2,7 +2,7 @@
 
 import torch
 
-from minispec import CacheLengths, Draft, Trace, Verdict
+from minispec import CacheLengths, Draft, Round, Trace, Verdict
 from minispec.io.trace import ObservedRound
 
 
@@ -29,6 +29,15 @@ def round_of(index, tokens, lengths, accepted, token, emitted, live, finish, sec
         seconds=seconds or {"draft": 0.5, "verify": 1.0, "rollback": 0.0, "other": 0.25},
         **{"stops_at_first_rejection": True} | more,
     )
+
+
+def a_round(emitted, finish=None, draft=None, accepted=0):
+    """Returns a round of rows that have emitted these tokens, as far as a drafter that learns reads it."""
+    rows = len(emitted)
+    none = torch.zeros(rows, dtype=torch.long)
+    parts = none, draft or Draft.empty(rows, 64), none, none, none, Verdict(none + accepted, none)
+    live = (True,) * rows
+    return Round(0, tuple(range(rows)), *parts, True, live, emitted, finish or (None,) * rows, (0,) * rows)
 
 
 def block_trace():

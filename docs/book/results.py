@@ -43,7 +43,7 @@ def page(reports: Sequence[Report], drafters: Sequence[Report] = (), real: Seque
     """
     if not reports:
         raise ValueError("there is no report of the bench to write results from")
-    parts = [TEXTS["head"].format(**reports[0], plain=PLAIN_STEPS, distill=DISTILL_STEPS)]
+    parts = [TEXTS["head"].format(**reports[0])]
     parts += [part for report in reports for part in of_pair(report)]
     if drafters:
         parts += [TEXTS["drafters"], *(TEXTS["drafters-of"].format_map(Fields(one)) for one in drafters)]
@@ -53,7 +53,7 @@ def page(reports: Sequence[Report], drafters: Sequence[Report] = (), real: Seque
 
 def of_pair(report: Report) -> Iterator[str]:
     """Yields what the page says of one pair, section by section."""
-    fields = Fields(report)
+    fields = Fields({**report, "plain": PLAIN_STEPS, "distill": DISTILL_STEPS})
     alone = set(report["sections"]) == {"real-sizes"}  # which has nothing to do with the pair
     yield TEXTS["real-sizes" if alone else "pair"].format_map(fields)
     for section in TEXTS["sections"]:

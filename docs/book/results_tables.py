@@ -90,8 +90,8 @@ def speed_ups(report: Found) -> str:
 def settings(report: Found) -> list[tuple[str, str, str, float, list[str]]]:
     """Returns section, prompts, name, speed-up and cells of what was measured.
 
-    The cells are the speed-up, its quartiles, its limit if the report has any and, where it was predicted,
-    how, how far off, and theorem 3.8.
+    The cells are the speed-up, its quartiles, its limit if the report has any and, where there is one, the
+    prediction.
     """
     rows = report["sections"].get("prediction", {}).get("settings", ())
     predictions = {row["setting"]: row for row in rows}
@@ -102,8 +102,7 @@ def settings(report: Found) -> list[tuple[str, str, str, float, list[str]]]:
         if has_limits(report):
             cells.append(tables.FORMATTER.format("{0!x}", row["limit"]))
         if one := predictions.get(row["setting"]):
-            said = one["speedup"]
-            cells += [f"{said:.2f}x", f"{said / gain - 1:+.0%}", f"{one['simple']:.2f}x"]
+            cells.append(f"{one['speedup']:.2f}x")
         found.append((row["section"], row["prompts"], row["setting"], gain, cells))
     return found
 
@@ -127,14 +126,13 @@ def has_limits(report: Found) -> bool:
 def columns_of(report: Found) -> list[str]:
     """Returns headings for what `settings` returns."""
     limit = ["limit"] if has_limits(report) else []
-    return ["setting", "measured", "quartiles", *limit, "predicted", "off by", "theorem 3.8"]
+    return ["setting", "measured", "quartiles", *limit, "predicted"]
 
 
 def losses(report: Found) -> str:
     """Returns every setting in which speculative decoding was slower than the target alone."""
     lost = sorted((gain, name, cells) for _, _, name, gain, cells in settings(report) if gain < 1)
-    columns = columns_of(report)[:-2]
-    return table(columns, [(name, *cells)[: len(columns)] for _, name, cells in lost]) or NONE
+    return table(columns_of(report), [(name, *cells) for _, name, cells in lost]) or NONE
 
 
 def choices(report: Found) -> str:
@@ -217,10 +215,12 @@ def shapes(report: Found) -> str:
 
 
 def forwards(report: Found) -> str:
-    """Returns milliseconds of forwards with the most threads, ours and others', with ratios."""
+    """Returns milliseconds of native forwards with the most threads, and how many times as long others take."""
     most = max(row["threads"] for row in report["real_sizes"])
-    rows = [row for row in report["real_sizes"] if row["threads"] == most]
-    return markdown(tables.real_sizes(rows, times))
+    found = tables.real_sizes([row for row in report["real_sizes"] if row["threads"] == most], times)
+    shape, weights, _, n, native, *others = found.columns
+    rows = [[row[0], row[1], row[3], row[4], *row[6::2]] for row in found.rows]
+    return table((shape, weights, n, native, *others[::2]), rows, 2)
 
 
 def gains(report: Found) -> str:
@@ -243,8 +243,19 @@ def gains(report: Found) -> str:
 
 
 def decoding(report: Found) -> str:
-    """Returns how long decoding takes beside its forwards."""
-    return markdown(tables.decoding_table(report))
+    """Returns how long decoding takes beside its forwards: milliseconds a token, and over them in brackets."""
+    rows = []
+    for row in report.get("real_sizes", ()):
+        cells = {
+            f"T = {one['temperature']:g}, K = {one['k']}": (
+                f"{one['milliseconds_per_token']:.2f} ({one['over_forward']:.2f}x)"
+            )
+            for one in row.get("decoding", ())
+        }
+        if cells:
+            rows.append({"shape": row["shape"], "weights": row["dtype"], "threads": str(row["threads"])} | cells)
+    columns = [*dict.fromkeys(name for row in rows for name in row)]
+    return table(columns, [[row.get(name, "–") for name in columns] for row in rows], 3)
 
 
 # Of ways to draft.
@@ -252,29 +263,14 @@ def decoding(report: Found) -> str:
 
 def drafters_gain(report: Found) -> str:
     """Returns what each drafter gains over the target alone on the same backend, and what it takes."""
-    return drafters_table(own_drafters(report))
-
-
-def drafters_losses(report: Found) -> str:
-    """Returns the rows of `drafters_gain` in which the target alone was faster."""
-    return drafters_table([row for row in own_drafters(report) if row["speedup"] < 1]) or NONE
-
-
-def drafters_table(rows: Iterable[Found]) -> str:
-    """Returns rows on drafters as a table."""
-    return markdown(grid("drafters-page", [{**row, "gain": times(row["speedup"])} for row in rows], 2))
-
-
-def drafters_right(report: Found) -> str:
-    """Returns where drafters are right at temperature 0, and how large they are."""
-    parts = tables.drafter_parts([row for row in own_drafters(report) if row["temperature"] == 0])
-    rows = [(name, accepted, size) for name, _, accepted, _, size, _ in parts.rows]
-    return table(("drafter", "accepted", "parameters"), rows)
+    rows = [{**row, "gain": times(row["speedup"])} for row in own_drafters(report)]
+    return markdown(grid("drafters-page", rows, 2))
 
 
 def own_drafters(report: Found) -> list[Found]:
-    """Returns the rows on drafters of the report's own pair."""
-    return [row for row in report["drafters"] if row["pair"] == report["pair"]]
+    """Returns the rows on drafters of the report's own pair, on the fast backend if there are any."""
+    own = [row for row in report["drafters"] if row["pair"] == report["pair"]]
+    return [row for row in own if row["backend"] == "native"] or own
 
 
 def rules(report: Found) -> str:

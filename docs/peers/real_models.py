@@ -282,7 +282,7 @@ def main(
         if path.is_file():
             continue
         pair = open_models(None, target, None, "cpu", name)
-        pair = with_prompts(pair, [*chain(*real.prompts_of(pair.tokenizer).values())])
+        pair = with_prompts(pair, real.all_prompts(pair.tokenizer))
         with TemporaryDirectory() as folder:
             more = sections(target, Path(folder), samples)
             names = [section.name for section in more if section.name != "sampled" or name == DTYPES[0]]

@@ -7,6 +7,7 @@
   const get = (id) => document.getElementById(`dist-${id}`);
   const boxes = [get("test"), get("residual")];
   const each = (name, work) => document.querySelectorAll(`.dist-place:not([hidden]) .dist-${name}`).forEach(work);
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches; // then all rounds are drawn at once
   let running; // what draws in the run that goes on
 
   function judge(rule, { p, q }) {
@@ -21,7 +22,7 @@
     const counts = q.map(() => 0);
     const frame = () => {
       if (running !== numbers) return;
-      for (let i = 0; i < 400; i += 1) counts[playRound(rule, q, numbers)] += 1;
+      for (let i = 0; i < (still ? rounds : 400); i += 1) counts[playRound(rule, q, numbers)] += 1;
       each("bar", (bar, id) => bar.setAttribute("width", `${100 * Math.sqrt(counts[id] / rounds)}%`));
       each("count", (cell, id) => { cell.textContent = counts[id]; });
       if (sum(counts) < rounds) return setTimeout(frame, 35);

@@ -65,8 +65,7 @@
       const tokens = [text.at(-1)];
       const q = [];
       while (q.length < k) {
-        const [logits] = engine.draft.read(cache, tokens.slice(-1));
-        q.push(engine.distribution(logits, warp));
+        q.push(...engine.distributions(engine.draft.read(cache, tokens.slice(-1)), warp));
         tokens.push(engine.choose(q.at(-1), numbers));
       }
       return { ids: tokens.slice(1), q };
@@ -84,12 +83,14 @@
   // Drafts what followed the last tokens where they stood before, as drafters/ngram.py does: q is certain.
   const NGRAM = {
     propose(text, k) {
-      for (let n = LONGEST; n > 0; --n)
+      for (let n = LONGEST; n > 0; --n) {
+        const last = text.slice(-n);
         for (let end = text.length - 1; end >= n; --end)
-          if (text.slice(-n).every((id, i) => id === text[end - n + i])) {
+          if (last.every((id, i) => id === text[end - n + i])) {
             const repeated = text.slice(end);
             return { ids: Array.from({ length: k }, (_, i) => repeated[i % repeated.length]), q: null };
           }
+      }
       return { ids: [], q: null };
     },
     rollback() {},
@@ -129,15 +130,16 @@
       return new Numbers(() => rest.shift());
     }
 
-    // Makes logits a distribution: temperature, then top-k, then top-p.
-    distribution(logits, warp) {
+    // Makes rows of logits distributions: temperature, then top-k, then top-p.
+    distributions(logits, warp) {
       check(warp);
       const { native } = this;
       return native.lend(() => {
-        const probs = native.put(logits);
+        const probs = native.put(joined(logits));
         const settings = { temperature: warp.temperature, top_k: warp.topK ?? 0, top_p: warp.topP ?? 1 };
-        native.call("ms_distributions", FLOAT, native.record("ms_warp", settings), probs, 1, logits.length, probs);
-        return native.rows(probs, 1, logits.length)[0];
+        const sizes = [logits.length, logits[0].length];
+        native.call("ms_distributions", FLOAT, native.record("ms_warp", settings), probs, ...sizes, probs);
+        return native.rows(probs, ...sizes);
       });
     }
 
@@ -225,7 +227,7 @@
           times.push(performance.now());
 
           const logits = this.target.read(cache, [pending, ...drafted]); // verify: K + 1 distributions in one forward
-          const p = logits.map((row) => this.distribution(row, warp));
+          const p = this.distributions(logits, warp);
           const verdict = this.decide(verifier, drafted, q, p, numbers);
           times.push(performance.now());
 
@@ -257,7 +259,7 @@
     propose(drafter, text, most, warp, numbers) {
       const { ids, q } = most ? drafter.propose(text, most, warp, numbers) : { ids: [], q: [] };
       refuse(ids.length > most, `the draft has ${ids.length} tokens; it may have ${most}`);
-      const certain = (x) => Float32Array.from({ length: this.target.vocabSize }, (_, id) => Number(id === x));
+      const certain = (x) => new Float32Array(this.target.vocabSize).fill(1, x, x + 1);
       return { ids, q: q ?? ids.map(certain) };
     }
   }

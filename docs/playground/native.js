@@ -16,12 +16,23 @@
     if (isSo) throw new Error(message);
   }
 
-  // Returns the bytes of a part of the data.
+  const SIZE = 128; // bytes; no record has more
+  const SPACE = 1 << 23; // bytes that can be borrowed at once: the largest part of the data fits
+  // The least module with SIMD: a function that makes a vector, and drops it.
+  const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 9, 1, 7, 0, 65, 0, 253, 15, 26, 11];
+
+  const damage = (name) => `the playground's data is damaged, at "${name}": build the book again`;
+
+  // Returns the bytes of a part of the data; an Error if it is missing, or not written as it should be.
   function bytes(data, name) {
-    const text = atob(data[name].base64);
-    const found = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; ++i) found[i] = text.charCodeAt(i);
-    return found;
+    try {
+      const text = atob(data[name].base64);
+      const found = new Uint8Array(text.length);
+      for (let i = 0; i < text.length; ++i) found[i] = text.charCodeAt(i);
+      return found;
+    } catch {
+      throw new Error(damage(name));
+    }
   }
 
   // The library and its memory. Addresses are numbers; a view of memory is made anew each time, because it may grow.
@@ -29,28 +40,27 @@
     constructor(data) {
       refuse(typeof WebAssembly !== "object", "this browser has no WebAssembly, which the engine needs");
       this.data = data;
-      this.borrowed = [];
+      const code = bytes(data, "wasm");
+      refuse(WebAssembly.validate(Uint8Array.from(SIMD)) && !WebAssembly.validate(code), damage("wasm"));
       const wasi = { fd_close: () => 0, fd_seek: () => 0, fd_write: () => 0 }; // nothing is written
       try {
-        const module = new WebAssembly.Module(bytes(data, "wasm"));
+        const module = new WebAssembly.Module(code);
         this.library = new WebAssembly.Instance(module, { wasi_snapshot_preview1: wasi }).exports;
       } catch (error) {
         throw new Error(`this browser cannot run the engine, which is WebAssembly with SIMD: ${error.message}`);
       }
       this.library._initialize();
+      this.free = this.take(SPACE); // where the memory begins that the next one borrows
+      this.end = this.free + SPACE;
       this.part("wasm");
       this.about = this.json("about");
     }
 
     // Returns the bytes of a part of the data; an Error if they are not those that were written.
     part(name) {
-      try {
-        const found = bytes(this.data, name);
-        if (this.hash(found) === this.data[name].sha256) return found;
-      } catch {
-        // it is missing, or not written as it should be
-      }
-      throw new Error(`the playground's data is damaged, at "${name}": build the book again`);
+      const found = bytes(this.data, name);
+      refuse(this.hash(found) !== this.data[name].sha256, damage(name));
+      return found;
     }
 
     json(name) {
@@ -80,17 +90,19 @@
 
     // Takes memory until `lend` ends.
     borrow(count) {
-      this.borrowed.push(this.take(count));
-      return this.borrowed.at(-1);
+      const address = this.free;
+      this.free += Math.ceil(count / 16) * 16;
+      refuse(this.free > this.end, REFUSALS[1]);
+      return address;
     }
 
-    // Returns work(), and frees what it has borrowed.
+    // Returns work(), and takes back what it has borrowed.
     lend(work) {
-      const before = this.borrowed.length;
+      const before = this.free;
       try {
         return work();
       } finally {
-        for (const address of this.borrowed.splice(before)) this.library.free(address);
+        this.free = before;
       }
     }
 
@@ -110,14 +122,15 @@
 
     // Borrows a record of minispec.h; fields that are not given are 0.
     record(name, values) {
-      const address = this.borrow(128); // more bytes than any has
+      const address = this.borrow(SIZE);
+      this.view(Uint8Array, address, SIZE).fill(0);
+      const view = this.view(DataView, address, SIZE);
       for (const [field, value] of Object.entries(values)) {
         const [type, place] = this.about.records[name][field];
         const given = this.given(type, value);
-        const view = this.view(DataView, address + place);
-        if (type === "double") view.setFloat64(0, given, true);
-        else if (type === "int64") view.setBigInt64(0, given, true);
-        else view.setUint32(0, given, true);
+        if (type === "double") view.setFloat64(place, given, true);
+        else if (type === "int64") view.setBigInt64(place, given, true);
+        else view.setUint32(place, given, true);
       }
       return address;
     }

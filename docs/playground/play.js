@@ -483,7 +483,7 @@
   function load() {
     const page = document.getElementById("play");
     try {
-      engine = new Minispec.Engine(MINISPEC_DATA);
+      engine = new Minispec.Engine(globalThis.MINISPEC_DATA);
     } catch ({ message }) {
       find("recorded").hidden = false;
       return tell("line", `The models do not run here: ${message}. Below is a recorded run.`);

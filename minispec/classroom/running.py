@@ -18,6 +18,7 @@ from torch import Tensor
 from minispec.core.records import Draft
 from minispec.evidence.checker import guard
 from minispec.evidence.checker.calls import one_line
+from minispec.evidence.checker.guard import OutOfTime
 
 SECONDS = 30  # for all runs of one check together
 BLANK_TEXT = "There is nothing in it yet."
@@ -149,6 +150,22 @@ def time_limit(seconds: float = SECONDS) -> AbstractContextManager[None]:
     """Raises `OutOfTime` in the body when its time is over; not on Windows, nor outside the main thread."""
     is_main = threading.current_thread() is threading.main_thread()
     return guard.time_limit(seconds if is_main and hasattr(signal, "setitimer") else None)
+
+
+def value_of(answer: Any, *arguments: Any, seconds: float = SECONDS) -> Any:
+    """Calls an answer within a limit of seconds, and returns what it does: for tests that grade.
+
+    Raises:
+        AssertionError: if it is blank, raises, changes what it was handed or is too slow; it says so.
+    """
+    outcome = missing_code(answer)
+    try:
+        with time_limit(seconds):
+            outcome = outcome or run_answer(call_answer, answer, arguments)
+    except OutOfTime:
+        outcome = TIMED_OUT
+    assert not outcome.fault, outcome.fault
+    return outcome.value
 
 
 # What may come back, and in which words it is asked for.

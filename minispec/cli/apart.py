@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from minispec.io.files import read_json
+
 START = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -60,7 +62,7 @@ def run_apart(request: dict[str, Any], limit: float) -> tuple[dict[str, Any], in
         if not reply.is_file():
             how = f"exit status {status}" if status >= 0 else f"signal {-status}"
             raise ValueError(f"its process ended before the check was done, with {how}")
-        document = json.loads(reply.read_text(encoding="utf-8"))
+        document = read_json(reply)
     if "error" in document:
         raise ValueError(document["error"])
     return document["answer"], sum(printed)

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +12,8 @@ from minispec.cli import options, tables
 from minispec.cli.decoding import print_advice
 from minispec.cli.requests import read_file
 from minispec.core.batch import Prompts
-from minispec.evidence.bench import real
 from minispec.evidence.bench.measure import PROMPT_TOKENS
-from minispec.evidence.bench.run import NAMES, choose, run_bench
+from minispec.evidence.bench.run import NAMES, choose, own_prompts, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan
 from minispec.io.checkpoint import Pair
 from minispec.io.files import format_path, printable_line
@@ -55,14 +53,15 @@ def bench(
     """Measure speculative decoding against the target alone."""
     plan = plan_of(quick, full, k)
     sections = choose(section or (), full, target is None or draft is not None)
-    if target is not None and prompts is None and sections != (real.NAME,):
+    make_prompts = own_prompts(sections)
+    if target is not None and prompts is None and make_prompts is None:
         raise ValueError("--target has no prompts to measure on: give a file of texts with --prompts")
     options.set_threads(threads)
     models = options.open_models(pair, target, draft, device, dtype)
     if prompts is not None:
         models = with_prompts(models, read_prompts(prompts, models.tokenizer))
-    elif sections == (real.NAME,):  # it has its own
-        models = with_prompts(models, [*chain(*real.prompts_of(models.tokenizer).values())])
+    elif make_prompts is not None:
+        models = with_prompts(models, make_prompts(models.tokenizer))
     if models.kept is not None and backend == AUTO:
         backend = NATIVE.name  # no other keeps weights in 8 bits
     if backend != AUTO:  # else the bench says itself which backends cannot be had

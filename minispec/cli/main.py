@@ -19,6 +19,7 @@ from minispec.cli.bench import bench
 from minispec.cli.check import check_command
 from minispec.cli.demo import demo
 from minispec.cli.doctor import doctor
+from minispec.cli.export import export
 from minispec.cli.generate import generate
 from minispec.cli.lab import lab
 from minispec.cli.prove import prove_command
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 FURTHER_COMMANDS = (prove_command, check_command, zoo_command, atlas_command)
-for command in (demo, train, generate, bench, lab, doctor, *FURTHER_COMMANDS):
+for command in (demo, train, generate, bench, export, lab, doctor, *FURTHER_COMMANDS):
     name = command.__name__.removesuffix("_command")
     app.command(name)(options.with_options(name, command))
 

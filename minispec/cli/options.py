@@ -2,10 +2,8 @@
 
 import json
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import torch
@@ -14,13 +12,14 @@ from rich.console import Console
 from typer.models import ArgumentInfo
 
 from minispec.io.checkpoint import Pair, load_pair
-from minispec.io.two_folders import load_models
+from minispec.io.files import read_table
+from minispec.io.source import load_models
 from minispec.native.backend import AUTO, BACKENDS, NATIVE, TORCH, Backend
 from minispec.native.library import why_missing, will_be_built
 
 PROMPT_LIMIT = 2**20  # bytes: the longest context that is read has 16,384 tokens, few of them 64 bytes long
 
-HELP = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
+HELP = read_table(__file__, "options.toml")
 
 
 def option(command: str, name: str, names: Iterable[str] = ()) -> Any:

@@ -1,15 +1,15 @@
 """Tables that commands print, those of a report of the bench above all; pages show some as Markdown."""
 
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from string import Formatter
 from typing import Any
 
 from rich import box
 from rich.table import Table
+
+from minispec.io.files import read_table
 
 Results = Mapping[str, Any]
 
@@ -83,7 +83,7 @@ class CellFormatter(Formatter):
 
 
 FORMATTER = CellFormatter()
-LAYOUT = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
+LAYOUT = read_table(__file__, "tables.toml")
 
 
 def grid(name: str, rows: Sequence[Results], left_columns: int = 1, section: Results | None = None) -> Grid:

@@ -35,9 +35,7 @@ from minispec.io.files import (
     write_json,
     write_tensors,
 )
-from minispec.io.gguf import GGUFWeights, config_of
 from minispec.io.llama import INDEX, WEIGHTS, config_from_json, config_to_json, stored_weights
-from minispec.io.source import Source, find_source
 from minispec.io.tokenizer import Tokenizer, load_tokenizer
 
 SHIPPED = Path(__file__).parent.parent / "pairs"
@@ -139,7 +137,7 @@ def load_pair(
     Args:
         name: a folder, or the name of a pair (`stories` comes with the package).
         device: where to put the models.
-        dtype: float32, bfloat16 or float64; None: as they are stored (see `load_model`).
+        dtype: float32, bfloat16 or float64; None: as they are stored (see `source.load_model`).
         draft: which draft: `draft`, or `draft-plain`, the one before distillation.
 
     Returns:
@@ -195,37 +193,6 @@ def check_pair(pair: Pair, location: str) -> None:
     for fault, is_present in faults.items():
         if is_present:
             raise ValueError(f"{location}{fault}")
-
-
-def load_model(
-    what: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype | None = torch.float32
-) -> GPT:
-    """Loads one model.
-
-    Args:
-        what: a folder with `config.json` and `model.safetensors`, or the files that an index names; a GGUF
-            file; or a model on a hub, `owner/name` or `owner/name@revision` (see `find_source`).
-        device: where to put it.
-        dtype: of its weights in memory; those that are stored so are not copied, but mapped from the file.
-            None: none is copied; those of a GGUF file become float32.
-
-    Raises:
-        ValueError: if it cannot be had, is damaged, or of another architecture.
-    """
-    return read_model(find_source(what), device=device, dtype=dtype)
-
-
-def read_model(source: Source, *, device: str | torch.device, dtype: torch.dtype | None) -> GPT:
-    """Reads one model; a ValueError says what is wrong with it. The arguments are those of `load_model`."""
-    if source.gguf is None:
-        return read_folder(source.path, device=device, dtype=dtype)
-    config = config_of(source.gguf)
-    with torch.device("meta"):
-        model = GPT(config)
-    weights = GGUFWeights(source.gguf, model, dtype or torch.float32)
-    if mismatch := describe_mismatch(model, weights.outlines()):
-        raise ValueError(f"{source.path} does not fit its own config: {mismatch}")
-    return fill(model, weights, device, dtype)
 
 
 def read_folder(

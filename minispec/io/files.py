@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import stat
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -245,6 +246,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ValueError(f"{path} should hold a JSON object")
     return data
+
+
+def read_table(module: str, name: str) -> dict[str, Any]:
+    """Reads the TOML file of a name that lies beside a module of the package, given its `__file__`."""
+    return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
 def format_path(path: Path) -> str:

@@ -7,7 +7,6 @@ blocks of small integers become numbers.
 
 import mmap
 import struct
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -19,7 +18,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.model import GPT, GPTConfig
-from minispec.io.files import format_value
+from minispec.io.files import format_value, read_table
 from minispec.io.llama import config_from_json
 
 MAGIC = b"GGUF"
@@ -43,7 +42,7 @@ MAX_COUNT = 2**21  # entries of a list; twice the largest vocabulary
 MAX_NAMES = 2**16  # fields, and tensors
 MAX_DIMENSIONS = 4
 ROWS = 1024  # of a matrix, dequantised at once
-TABLES = tomllib.loads(Path(__file__).with_name("gguf.toml").read_text(encoding="utf-8"))
+TABLES = read_table(__file__, "gguf.toml")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ Llama 2 and 3, SmolLM2, Mistral, Qwen 2, 2.5 and 3 differ in few things: see `ll
 that our model does not compute is refused. Nothing is ever unpickled.
 """
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from minispec.core.model import GPTConfig, RopeScaling
-from minispec.io.files import format_value, read_json
+from minispec.io.files import format_value, read_json, read_table
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # where weights are in several files: which one has which
@@ -24,7 +23,7 @@ MAX_FILES = 1000
 FLOAT_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # The fields in which transformers 4 and 5 describe rotary positions.
 ROTARY = ("rope_scaling", "rope_parameters")
-TABLES = tomllib.loads(Path(__file__).with_name("llama.toml").read_text(encoding="utf-8"))
+TABLES = read_table(__file__, "llama.toml")
 Fields = Mapping[str, tuple[str, str, float]]
 FAMILIES: Mapping[str, Mapping[str, Any]] = TABLES["families"]
 FIELDS: Fields = TABLES["fields"]

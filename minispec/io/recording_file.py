@@ -7,7 +7,6 @@ A file is written whole or not at all. A damaged file is refused in one line.
 """
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
@@ -19,7 +18,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.io.files import read_json, write_text_file
+from minispec.io.files import read_json, read_table, write_text_file
 from minispec.io.recording import Draw, DrawKind, Recording
 from minispec.io.recording_check import IsAllowed, check_run, check_values, integers, is_number
 from minispec.io.recording_numbers import (
@@ -61,7 +60,7 @@ class Field(NamedTuple):
     optional: bool = False  #: whether it may be null
 
 
-TABLES = tomllib.loads(Path(__file__).with_name("recording.toml").read_text(encoding="utf-8"))
+TABLES = read_table(__file__, "recording.toml")
 FIELDS = {name: Field(**row) for name, row in TABLES["round"].items()}
 
 

@@ -64,52 +64,22 @@ class Backend:
         return (self.trees if trees else self.verifiers).get(name, registered)
 
 
-def native_target(parts: Parts) -> NativeGPT:
-    """Returns the native target; ValueError if the target is another."""
-    if not isinstance(parts.target, NativeGPT):
+def native(model: LanguageModel) -> NativeGPT:
+    """Returns a native model; ValueError if it is another."""
+    if not isinstance(model, NativeGPT):
         raise ValueError(SHARES)
-    return parts.target
+    return model
 
 
-def native_exit(parts: Parts, k: int) -> NativeExitDrafter:
-    """Returns an early exit of the native target; ValueError if the target is another."""
-    return NativeExitDrafter(NativeExitGPT(native_target(parts), parts.heads("exit")), parts.warp)
+def native_heads(parts: Parts) -> NativeMedusa:
+    """Returns Medusa's heads on the native target; ValueError if the target is another."""
+    return NativeMedusa(parts.heads("medusa"), native(parts.target))
 
 
-def native_medusa(parts: Parts, k: int) -> NativeMedusaDrafter:
-    """Returns a drafter of Medusa's heads on the native target; ValueError if the target is another."""
-    target = native_target(parts)
-    return NativeMedusaDrafter(NativeMedusa(parts.heads("medusa"), target), target, parts.warp)
-
-
-def native_medusa_tree(parts: Parts, k: int) -> NativeMedusaTreeDrafter:
-    """Returns a drafter of the usually best tree for heads; ValueError if the target is another."""
-    target = native_target(parts)
-    heads = NativeMedusa(parts.heads("medusa"), target)
-    return NativeMedusaTreeDrafter(heads, target, doubtful_tree(NODES, k), warp=parts.warp)
-
-
-def native_feature(parts: Parts, k: int) -> NativeFeatureDrafter:
-    """Returns a feature drafter of the native target; ValueError if the target is another."""
-    return NativeFeatureDrafter(parts.heads("eagle"), parts.gpt, native_target(parts), parts.warp)
-
-
-def native_eagle3(parts: Parts, k: int) -> NativeEagle3Drafter:
+def native_eagle3(parts: Parts) -> NativeEagle3Drafter:
     """Returns an EAGLE-3 drafter of the native target; ValueError if the target is another."""
-    model = NativeEagle3GPT(parts.heads("eagle3"), parts.gpt, native_target(parts))
+    model = NativeEagle3GPT(parts.heads("eagle3"), parts.gpt, native(parts.target))
     return NativeEagle3Drafter(model, parts.warp)
-
-
-def native_parallel(parts: Parts, k: int) -> NativeParallelDrafter:
-    """Returns a parallel drafter of the native target; ValueError if the target is another."""
-    return NativeParallelDrafter(parts.heads("parallel"), parts.gpt, native_target(parts), parts.warp)
-
-
-def native_tree(parts: Parts, k: int) -> NativeTreeDrafter:
-    """Returns a drafter of the tree that is usually best; ValueError if the draft model is no native one."""
-    if not isinstance(parts.draft, NativeGPT):
-        raise ValueError(SHARES)
-    return NativeTreeDrafter(parts.draft, common_tree(NODES, k), parts.warp)
 
 
 TORCH = Backend(
@@ -136,14 +106,22 @@ NATIVE = Backend(
     observe=loop.observe,
     makers={
         "model": lambda parts, k: NativeDrafter(parts.draft, parts.warp),
-        "exit": native_exit,
-        "medusa": native_medusa,
-        "medusa-tree": native_medusa_tree,
-        "eagle": native_feature,
-        "eagle3": native_eagle3,
-        "eagle3-auto": lambda parts, k: Eagle3Choice(native_eagle3(parts, k), parts, k),
-        "parallel": native_parallel,
-        "tree": native_tree,
+        "exit": lambda parts, k: NativeExitDrafter(
+            NativeExitGPT(native(parts.target), parts.heads("exit")), parts.warp
+        ),
+        "medusa": lambda parts, k: NativeMedusaDrafter(native_heads(parts), parts.target, parts.warp),
+        "medusa-tree": lambda parts, k: NativeMedusaTreeDrafter(
+            native_heads(parts), parts.target, doubtful_tree(NODES, k), warp=parts.warp
+        ),
+        "eagle": lambda parts, k: NativeFeatureDrafter(
+            parts.heads("eagle"), parts.gpt, native(parts.target), parts.warp
+        ),
+        "parallel": lambda parts, k: NativeParallelDrafter(
+            parts.heads("parallel"), parts.gpt, native(parts.target), parts.warp
+        ),
+        "tree": lambda parts, k: NativeTreeDrafter(native(parts.draft), common_tree(NODES, k), parts.warp),
+        "eagle3": lambda parts, k: native_eagle3(parts),
+        "eagle3-auto": lambda parts, k: Eagle3Choice(native_eagle3(parts), parts, k),
         "auto": lambda parts, k: choosing(parts, NativeDrafter, k),
     },
 )

@@ -11,7 +11,7 @@ import torch
 
 from minispec.core.cache import STEP, KVCache
 from minispec.native.checks import check_memory
-from minispec.native.structs import INT
+from minispec.native.structs import integers
 
 if TYPE_CHECKING:
     from minispec.native.model import NativeLayers
@@ -123,9 +123,8 @@ class NativeCache(KVCache):
             raise ValueError("the cache is for a model that is gone, or another")
         for row, slots in enumerate(indices):
             unmoved = sum(position == slot for position, slot in enumerate(slots))
-            moved = (INT * (len(slots) - unmoved))(*slots[unmoved:])
-            if moved:
-                model.gather(self, row, unmoved, moved)
+            if moved := slots[unmoved:]:
+                model.gather(self, row, unmoved, integers(moved))
         self._lengths = [len(slots) for slots in indices]
 
     def place(self, row: int, other: KVCache, source: int) -> None:

@@ -26,13 +26,12 @@ from minispec.core.verify import Verifier, verify_greedy, verify_rejection
 from minispec.core.warp import Warp
 from minispec.native.checks import LARGEST, check, check_budgets, check_temperature, checked, space_for
 from minispec.native.library import native_functions
-from minispec.native.structs import DecisionRecord, Rule, SourceRecord, WarpRecord
+from minispec.native.structs import DecisionRecord, Integers, Rule, SourceRecord, WarpRecord, integers
 from minispec.verifiers.block import verify_block
 from minispec.verifiers.coupled import KeyedRng, verify_compare, verify_coupled
 from minispec.verifiers.tree import verify_tree, verify_tree_greedy
 
 T = TypeVar("T")
-Array = ctypes.Array[ctypes.c_int64]
 NUMBERS_AHEAD = 256  # so many numbers are drawn at once
 MOST_NUMBERS = 2**26  # so many are lent at most
 TREE_RULES = (Rule.TREE_GREEDY, Rule.TREE)
@@ -146,13 +145,9 @@ class NoiseRecord(SourceRecord):
 
     def __init__(self, source: KeyedRng, plan: RoundPlan) -> None:
         """Takes the seed, and where the round begins."""
-        self._held = array_of(plan.prompt_ids), array_of(plan.starts)
+        self._held = integers(plan.prompt_ids), integers(plan.starts)
         super().__init__(None, 0, 0, source.key % 2**63, *map(ctypes.addressof, self._held))
 
-
-def array_of(numbers: Sequence[int]) -> Array:
-    """Returns whole numbers as the library reads them."""
-    return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
 def warp_record(warp: Warp) -> WarpRecord:
@@ -215,7 +210,7 @@ class Inputs(NamedTuple):
     q: Tensor | None
     tokens: Tensor
     lengths: Tensor
-    budgets: Array
+    budgets: Integers
     parents: Tensor | None
 
     def decide(self, rule: Rule, source: SourceRecord) -> Verdict:
@@ -247,7 +242,7 @@ def inputs_of(rule: Rule, draft: Draft, target_probs: Tensor, budgets: Sequence[
     if q is not None and p.dtype is not q.dtype:
         p = p.double()
         q = q.double()
-    return Inputs(p, q, tokens, lengths, array_of(check_budgets(budgets, rows)), parents)
+    return Inputs(p, q, tokens, lengths, integers(check_budgets(budgets, rows)), parents)
 
 
 def native_verifier(original: Verifier, rule: Rule) -> NativeVerifier:
@@ -279,7 +274,7 @@ def native_verifier(original: Verifier, rule: Rule) -> NativeVerifier:
     return NativeVerifier(**{**vars(original), "decide": decide}, rule=rule)
 
 
-def address(numbers: Tensor | Array | None) -> int | None:
+def address(numbers: Tensor | Integers | None) -> int | None:
     """Returns where numbers [...] lie; None for none."""
     if numbers is None:
         return None

@@ -30,7 +30,7 @@ from minispec.native.checks import LARGEST, check, check_budgets, check_ids, che
 from minispec.native.decisions import Lender, warp_record
 from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.pack import Packed
-from minispec.native.structs import ADDRESS, INT, DrafterRecord, DraftRecord, Kind, SourceRecord
+from minispec.native.structs import ADDRESS, DrafterRecord, DraftRecord, Kind, SourceRecord, integers
 
 FIRST = "a drafter needs start(prompts, hidden) first"
 
@@ -57,9 +57,8 @@ class Shape:
         """Makes the integers that the library reads."""
         if not are_parents(torch.tensor([list(parents)], dtype=torch.long)):
             raise ValueError(PARENTS_ORDER)
-        rows = len(space)
         self.size = len(parents)
-        self.parents = (INT * (rows * self.size))(*[*parents] * rows)
+        self.parents = integers([*parents] * len(space))
         self.space = list(space)
         self.read = sorted(set(parents))
         self.depths = depths_of(parents)[1:]
@@ -68,10 +67,6 @@ class Shape:
         """Returns how many of its tokens rows with these budgets [B] may draw."""
         rows = zip(budgets, self.space, strict=True)
         return [min(bisect_right(self.depths, budget), space) for budget, space in rows]
-
-    def of_rows(self) -> Tensor:
-        """Returns the parents as in a `Draft`: [B, K]."""
-        return torch.tensor(self.parents).view(len(self.space), -1)
 
 
 class Chain:
@@ -184,8 +179,8 @@ class Chain:
         ids = space_for(rows, k, dtype=torch.long)
         probs = space_for(rows, k, self.model.vocab_size, dtype=self.model.dtype)
         most = [k] * rows if budgets is None else check_budgets(budgets, rows)
-        limits = (INT * rows)(*(most if tree is None else tree.drawn(most)))
-        starts = (INT * rows)(*([0] * rows if held is None else held.row_lengths))
+        limits = integers(most if tree is None else tree.drawn(most))
+        starts = integers([0] * rows if held is None else held.row_lengths)
         record = warp_record(warp)
         draft = DraftRecord(
             drafter=self.on(held),
@@ -268,17 +263,12 @@ class Chain:
                 cache.truncate(before)
             tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states, tree)
             if tree is not None:
-                return used, DrawnDraft(tokens, probs, parents=tree.of_rows())
+                return used, DrawnDraft(tokens, probs, parents=torch.tensor(tree.parents).view(rows, -1))
             if min(budgets) >= k:
                 return used, DrawnDraft(tokens, probs)
             return used, DrawnDraft(tokens, probs, torch.tensor([min(budget, k) for budget in budgets]))
 
         return rng.source.decide(0 if warp.is_greedy else rows * k, native, core)
-
-
-def whole_levels(k: int, space: int) -> int:
-    """Returns how many tokens of a chain are at most k deep and fit a space: each level has one."""
-    return min(k, space)
 
 
 @dataclass(frozen=True)
@@ -291,7 +281,7 @@ class Drawing:
         states: [B, D], the target's states that it goes on from, which a round brings up to date.
         longest: how many tokens it drafts one after the other, at most.
         parents: of a tree, as in a `Draft`; None: it drafts chains.
-        size: how many tokens of the tree are at most K deep, and fit a space.
+        size: how many tokens of the tree are at most K deep, and fit a space; of a chain, the smaller one.
         end: how many tokens of a text and a tree a row can hold.
     """
 
@@ -300,7 +290,7 @@ class Drawing:
     states: Tensor | None = None
     longest: int = LARGEST
     parents: Sequence[int] | None = None
-    size: Callable[[int, int], int] = whole_levels
+    size: Callable[[int, int], int] = min
     end: int = LARGEST
 
     def tokens(self, width: int, rows: Sequence[Row], max_length: int) -> int:

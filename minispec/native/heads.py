@@ -4,6 +4,7 @@
 a whole draft is one call.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from operator import index
@@ -225,9 +226,13 @@ class NativeMedusaDrafter(MedusaDrafter, Draws):
         if not any(known):
             check_ids(pending, 1)
             return core()
-        width = min(k, len(self.heads))
+        size, tree = self._shape(k, known)
         state = self._state.contiguous()
-        return self.heads.chain.propose(None, pending, width, self.warp or warp, rng, core, state, known)
+        return self.heads.chain.propose(None, pending, size, self.warp or warp, rng, core, state, known, tree)
+
+    def _shape(self, k: int, known: Sequence[bool]) -> tuple[int, Shape | None]:
+        """Returns how many tokens are drafted, and in the shape of which tree; None: of a chain."""
+        return min(k, len(self.heads)), None
 
     def drawing(self, target: LanguageModel) -> Drawing | None:
         """Returns what a round with this target is told (see `Draws`); None while a row has no state."""
@@ -237,32 +242,22 @@ class NativeMedusaDrafter(MedusaDrafter, Draws):
         return Drawing(self.heads.chain, states=self._state, longest=len(self.heads))
 
 
-class NativeMedusaTreeDrafter(MedusaTreeDrafter, Draws):
+class NativeMedusaTreeDrafter(NativeMedusaDrafter, MedusaTreeDrafter):
     """A `MedusaTreeDrafter` whose whole drafts are drawn in C++, candidates without replacement."""
-
-    heads: NativeMedusa
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Proposes the tree, k deep or as deep as there are heads, to follow the pending tokens [B]."""
-        core = partial(super().propose, pending, k, warp, rng)
-        known = self._known.tolist()
-        if not any(known):
-            check_ids(pending, 1)
-            return core()
+        draft = super().propose(pending, k, warp, rng)
+        return replace(draft, lengths=draft.k * self._known.long())
+
+    def _shape(self, k: int, known: Sequence[bool]) -> tuple[int, Shape | None]:
+        """Returns how many tokens are drafted, and in the shape of which tree."""
         size = self.size(index(k))
         if size < 1:
             raise ValueError(f"a tree needs a K of at least 1: {k}")
-        space = [size * is_known for is_known in known]
-        shape = Shape(self.parents[:size], space)
-        state = self._state.contiguous()
-        draft = self.heads.chain.propose(None, pending, size, self.warp or warp, rng, core, state, tree=shape)
-        return replace(draft, lengths=torch.tensor(space))
+        return size, Shape(self.parents[:size], [size * is_known for is_known in known])
 
     def drawing(self, target: LanguageModel) -> Drawing | None:
         """Returns what a round with this target is told (see `Draws`); None while a row has no state."""
-        if not computes_with(self.heads.chain, target) or not bool(self._known.all()):
-            return None
-        self._state = self._state.contiguous()
-        return Drawing(
-            self.heads.chain, None, self._state, parents=self.parents, size=lambda k, _: self.size(k)
-        )
+        drawing = super().drawing(target)
+        return drawing and replace(drawing, parents=self.parents, size=lambda k, _: self.size(k))

@@ -97,21 +97,20 @@ class Run:
         rows = batch.rows
         r: NativeRound = object.__new__(NativeRound)
         fields = vars(r)
-        fields["index"] = index
-        fields["prompt_ids"] = tuple([row.prompt_id for row in rows])
-        fields["live"] = batch.live
+        fields.update(index=index, prompt_ids=tuple([row.prompt_id for row in rows]), live=batch.live)
         before = batch.cache_lengths
         draft_before = self._drafter.cache_lengths
         played, drafted = self._play_round()
-        fields["emitted"] = batch.append(played.kept())
-        fields["finish"] = tuple([row.finish for row in rows])
-        lengths = batch.cache_lengths
-        fields["lengths"] = lengths
-        fields["played"] = played
-        fields["target"] = self._target
-        fields["warp"] = self._warp
-        fields["stops_at_first_rejection"] = self._verifier.stops_at_first_rejection
-        self._hold(lengths)
+        fields.update(
+            emitted=batch.append(played.kept()),
+            finish=tuple([row.finish for row in rows]),
+            lengths=batch.cache_lengths,
+            played=played,
+            target=self._target,
+            warp=self._warp,
+            stops_at_first_rejection=self._verifier.stops_at_first_rejection,
+        )
+        self._hold(r.lengths)
         committing = perf_counter()
         held = self._commit(r, drafted is None)
         ended = perf_counter()

@@ -22,7 +22,7 @@ from minispec.native.cache import NativeCache
 from minispec.native.checks import check, check_ids, check_memory, checked, memory_errors, space_for
 from minispec.native.library import load_native
 from minispec.native.pack import Packed, kept_logits, pack_model
-from minispec.native.structs import COMPUTES_IN, INT, BlockRecord
+from minispec.native.structs import COMPUTES_IN, BlockRecord, integers
 
 READ_AT_ONCE = 72  # tokens, a multiple of the rows of a tile: scores take memory for each and all before it
 READ_AT_LEAST = 24  # tokens of each row: a draft with its pending token is read at once in a batch, too
@@ -139,8 +139,8 @@ class NativeLayers:
             states = checked("states", states, (rows, new, self.hidden_size), self.dtype)
         made = space_for(rows, new, self.hidden_size, dtype=self.dtype)
         tapped = space_for(rows, new, len(taps) * self.hidden_size, dtype=self.dtype)
-        after = (INT * len(taps))(*taps)
-        starts = (INT * rows)(*held.row_lengths)
+        after = integers(taps)
+        starts = integers(held.row_lengths)
         block = BlockRecord(
             *(rows, new, ids.data_ptr(), None if states is None else states.data_ptr()),
             *(ctypes.addressof(starts), held.address, held.slots, *layers),

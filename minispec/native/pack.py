@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from minispec.core.model import GPT, Block, GPTConfig, RMSNorm, View, rotary_tables
 from minispec.native.checks import check
-from minispec.native.structs import ADDRESS, COMPUTES_IN, INT
+from minispec.native.structs import ADDRESS, COMPUTES_IN, integers
 
 GROUP = 32  # weights of one output, neighbours in depth, that share a scale
 AT_ONCE = 1024  # outputs of which there is a wider copy at a time: a head has many
@@ -110,7 +110,7 @@ def pack_layers(
             w.address if isinstance(w, Packed) else None if w is None else w.data_ptr() for w in weights
         ]
         sizes = (c.vocab_size, layers, c.width, c.heads, c.kv_heads, c.head_dim, c.ffn, c.max_length)
-        return (INT * len(sizes))(*sizes), norm.eps, threads, (ADDRESS * len(addresses))(*addresses)
+        return integers(sizes), norm.eps, threads, (ADDRESS * len(addresses))(*addresses)
 
     first = [embedding, head, packed_gain(norm.weight, native.dtype), packed_rotations(config)]
     made = Packed(native, "model", *arguments(0, first))

@@ -24,14 +24,15 @@ from minispec.native.structs import (
     BlockRecord,
     DecisionRecord,
     DraftRecord,
+    Integers,
     Kind,
     RoundRecord,
     Rule,
     SourceRecord,
+    integers,
 )
 from minispec.verifiers.coupled import KeyedRng
 
-Ints = ctypes.Array[ctypes.c_int64]
 Tokens = Sequence[Sequence[int]]
 
 
@@ -151,7 +152,7 @@ class Play:
         k = len(tokens[0])
         memory = self._begin(k, 0)
         place, _, self._round.hidden = memory.take()
-        read = (INT * (size * k))(*[token for row in tokens for token in row])
+        read = integers([token for row in tokens for token in row])
         self._decision.tokens = ctypes.addressof(read)
         self._decision.q = None
         q = given.probs.to(self.model.dtype).contiguous() if isinstance(given, Draft) else None
@@ -159,9 +160,7 @@ class Play:
             self._decision.q = q.data_ptr()
         self._ints[6 * size : 7 * size] = lengths
         parents = given.parents.tolist() if isinstance(given, Draft) and given.parents is not None else None
-        shape = (
-            None if parents is None else (INT * (size * k))(*[parent for row in parents for parent in row])
-        )
+        shape = None if parents is None else integers([parent for row in parents for parent in row])
         self._tell_parents(shape, k)
         streams = self._tell_target(cache, tokens)
         self._call(k, 0)
@@ -242,7 +241,7 @@ class Play:
         self._round.draft = ctypes.addressof(draft)
         return shape
 
-    def _tell_parents(self, parents: Ints | None, k: int) -> None:
+    def _tell_parents(self, parents: Integers | None, k: int) -> None:
         """Tells the shape of a tree of K tokens, integers [B, K]; None for a chain."""
         decision = self._decision
         decision.parents = decision.path = None

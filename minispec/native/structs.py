@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 HEADER = Path(__file__).with_name("cpp") / "minispec.h"
 INT = ctypes.c_int64
 ADDRESS = ctypes.c_void_p
+Integers = ctypes.Array[INT]
 ENUM = ctypes.c_int
 C_TYPES = {"int64_t": INT, "double": ctypes.c_double, "void": None}  # the others are enums, or addresses
 # The types of matrices, as `ms_type` counts them, and what is computed in.
@@ -50,6 +52,11 @@ class Kind(IntEnum):
     PARALLEL = 3
     MEDUSA = 4
     JOINED = 5
+
+
+def integers(numbers: Sequence[int]) -> Integers:
+    """Returns whole numbers as the library reads them."""
+    return (INT * len(numbers))(*numbers)
 
 
 def c_type(declared: str) -> Any:

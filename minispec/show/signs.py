@@ -4,9 +4,9 @@
 hatch. `docs/signs.md` shows the key.
 """
 
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
+
+from minispec.io.files import read_table
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class State:
     word: str = ""  #: what it is called
 
 
-TABLES = tomllib.loads(Path(__file__).with_name("signs.toml").read_text(encoding="utf-8"))
+TABLES = read_table(__file__, "signs.toml")
 SIGNS = {table: {name: State(**look) for name, look in looks.items()} for table, looks in TABLES.items()}
 STATES = SIGNS["states"]
 TARGET, DRAFTER, GUESS = SIGNS["models"].values()

@@ -13,11 +13,11 @@ The grammar is one procedure, `tell`. It asks a `Pen` for every choice and hands
 text, so the same procedure writes stories and scores them (see `stories`), and parses them in a test.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
+
+from minispec.io.files import read_table
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def percents(weights: Mapping[str, int]) -> Distribution:
     return Distribution(tuple(weights), tuple(w / 100 for w in weights.values()))
 
 
-GRAMMAR = tomllib.loads(Path(__file__).with_name("grammar.toml").read_text(encoding="utf-8"))
+GRAMMAR = read_table(__file__, "grammar.toml")
 WORDS: Mapping[str, Distribution] = {choice: percents(words) for choice, words in GRAMMAR["words"].items()}
 OPENINGS: Mapping[str, Sequence[str]] = GRAMMAR["openings"]
 IDIOMS: Mapping[str, str] = GRAMMAR["idioms"]

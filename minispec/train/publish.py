@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from minispec.core.model import GPT
-from minispec.io.checkpoint import Pair, json_hash, load_model, load_pair, save_model, weights_hash
+from minispec.io.checkpoint import Pair, json_hash, load_pair, save_model, weights_hash
 from minispec.io.files import read_json, replace_folder, write_json
+from minispec.io.source import load_model
 from minispec.train.dataset import Dataset
 from minispec.train.evaluate import entropy_floor, forced_accuracy, mean_loss, whole_documents
 from minispec.train.recipes import Recipe

@@ -110,7 +110,7 @@ assert torch.equal(rolled_back, [look(token, *fresh) for token in [*prompt, *emi
 # %% [markdown]
 # ## Rollback changes one number
 #
-# The real cache does not even delete. It is memory for keys and values, and a length that says how
+# The real cache does not even delete. It is memory for keys and values, and a length: how
 # much of it counts. `truncate` sets the length; what lies after it is overwritten later. (That
 # works for attention. State-space and linear-attention layers keep one running state, and must save
 # it to go back.)

@@ -393,5 +393,5 @@ wrote(forwards, measured=result)
 # - With a separate draft that guesses token by token, a round is K small forwards and a large one.
 #   Self-drafting needs one model.
 #
-# Next, notebook 12: drafts from the text and from the target itself. Or take a drafter of your own,
-# put it into the loop, and measure it as in notebook 10.
+# Next, the page *The field* in the book, and notebook 12: drafts from the text and the target.
+# Or take a drafter of your own, put it into the loop, and measure it as in notebook 10.

@@ -7,7 +7,7 @@
 # **You'll learn**: where guesses can come from if there is no draft model, what each way adds to
 # the target, and why all of them keep its distribution.
 #
-# **You'll need**: notebooks 6 to 8. (Notebook 11 names these methods. It need not come first.)
+# **You'll need**: notebooks 6 to 8. (The page *The field* in the book places these methods.)
 #
 # **Time**: 40 minutes, and some ten seconds of computing.
 

@@ -1,6 +1,5 @@
 """`minispec bench`: one document or tables, a file that is whole, and one line for what cannot be."""
 
-import json
 import os
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from minispec.evidence.bench import real_sizes, sections
 from minispec.evidence.bench.measure import bench_prompts
 from minispec.evidence.bench.section import Plan
 from minispec.io.checkpoint import load_pair
+from minispec.io.files import read_json
 
 TINY = Plan(
     "quick",
@@ -55,7 +55,7 @@ def test_one_document(document, pair, tmp_path):
     path = tmp_path / "report.json"
     line = "bench --quick --section widths --section latency --k 2 --pair"
     report, err = document(line, pair, "--output", path)
-    assert json.loads(path.read_text()) == report and "minispec:" not in err
+    assert read_json(path) == report and "minispec:" not in err
     assert set(report["sections"]) == {"target-only", "widths", "latency"}
     assert report["machine"]["cores"] >= 1
     for setting in report["settings"]:

@@ -17,9 +17,9 @@ from pairs import build_pair, edit_json, random_models, tiny_tokenizer
 
 from minispec import __version__, load_pair, load_tokenizer
 from minispec.cli.main import print_error
-from minispec.io.checkpoint import load_model, save_model
+from minispec.io.checkpoint import save_model
+from minispec.io.source import load_model, load_models
 from minispec.io.tokenizer import train_tokenizer
-from minispec.io.two_folders import load_models
 from minispec.native.backend import on_backend
 
 

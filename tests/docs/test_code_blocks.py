@@ -31,7 +31,7 @@ from minispec.classroom import otter
 from minispec.cli.main import run
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("docs", "docs/howto", "docs/teaching", "docs/explanation")
+FOLDERS = ("docs", "docs/howto", "docs/teaching", "docs/teaching/assignments", "docs/explanation")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 PAGES += sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
 FENCE = re.compile(

@@ -202,7 +202,8 @@ def test_the_record_is_whole_and_the_page_is_made_of_it():
     assert names[: len(samplers.SAMPLERS)] == [(one.project, one.rule) for one in samplers.SAMPLERS]
     text = page(ROWS)
     for row in ROWS:
-        assert f"`{row['rule']}`" in text and (row["lossless"] is not False or row["report"] in text)
+        assert f"`{row['rule']}`" in text
+        assert (f"**{row['project']}, `{row['rule']}`**\n\n" in text) is (row["lossless"] is False)
         assert row["lossless"] is not False or (row["damage"] > 0 and row["instance"])
         assert row["lossless"] is None or (row["version"] and row["recorded"] and row["report"])
 

@@ -5,6 +5,7 @@ fails to load, nothing is asked of another machine, no script complains, and axe
 in light and in dark colours. `make browser` builds the site first.
 """
 
+import re
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -122,6 +123,21 @@ def shown(stepper):
         "steps => steps.map((s, i) => s.checkVisibility() ? i : -1).filter(i => i >= 0)"
     )
     return visible
+
+
+@pytest.mark.parametrize("name", ["teaching/slides_1.html", "teaching/slides_2.html"])
+def test_slides_walk_fit_and_print(browser, name):
+    """Arrow keys lead to the next slide and back; each fits a screen, and is a page of paper."""
+    with opened(browser, name, viewport={"width": 1280, "height": 720}) as page:
+        slides = page.locator(".opening, section section")
+        assert slides.count() > 10
+        heights = slides.evaluate_all("slides => slides.map(slide => slide.offsetHeight)")
+        assert set(heights) == {720}
+        for key, top in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1)):
+            page.keyboard.press(key)
+            assert abs(slides.nth(top).bounding_box()["y"]) < 2
+        sheets = re.findall(rb"/Type\s*/Page\b", page.pdf(prefer_css_page_size=True))
+        assert len(sheets) == slides.count()
 
 
 def test_the_search_finds(browser):

@@ -8,11 +8,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from records import a_round
 from refusals import refused
 from tiny import GREEDY, PAIRS, PROMPTS, Spied, alone, begin, decode, outcome, table, targets_own_text
 
 from minispec import Draft, KeyedRng, ModelDrafter, Warp, verify_coupled
-from minispec.core.records import Round, Verdict
 from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance, best_width
 from minispec.drafters.costs import Costs
 from minispec.evidence.proof.cases import COSTS, ENUMERATED, Case
@@ -24,6 +24,7 @@ from minispec.evidence.theory.formulas import expected_tokens_by_position
 from minispec.evidence.zoo.check_state import check_invariant
 
 CHEAP = Costs(t_draft=0.05, t_target={1: 1.0, 17: 1.5}, catch_up=0.05, round=0.1, place=0.01)
+LEARNERS = ["automatic", "auto"]  # drafters that learn from past rounds, by their names in `ENUMERATED`
 ALPHAS = st.lists(st.floats(0, 1), min_size=1, max_size=16)
 
 
@@ -107,19 +108,15 @@ def counted_run(drafter, inner, costs, alpha, tokens, seed=0):
     draw = random.Random(seed)
     gained = 0
     found = []
-    none = torch.zeros(1, dtype=torch.long)
     begin(drafter, [[0]])
     while gained < tokens:
         starts = inner.starts
         reads = inner.reads
-        draft = drafter.propose(none, 16, Warp(), None)
+        draft = drafter.propose(torch.tensor([0]), 16, Warp(), None)
         kept = next((i for i in range(draft.k) if draw.random() >= alpha), draft.k)
         seconds = costs.of_round(draft.k, float(0 < draft.k == kept))
-        emitted = ((0,) * (kept + 1),)
-        verdict = Verdict(torch.tensor([kept]), none)
         gained += kept + 1
-        parts = none, draft, none, none, none, verdict
-        drafter.commit(Round(len(found), (0,), *parts, True, (True,), emitted, (None,), (gained,)))
+        drafter.commit(a_round(((0,) * (kept + 1),), draft=draft, accepted=kept))
         seconds += costs.restart * (inner.starts - starts) + costs.catch_up * (inner.reads - reads)
         found.append((seconds, draft.k))
     return found
@@ -180,16 +177,17 @@ def test_a_drafter_that_cannot_pay_never_reads():
     assert drafter.cache_lengths is None and spied.caches == []
 
 
+@pytest.mark.parametrize("chooses", LEARNERS)
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize(
     "changes",
     [GREEDY, {"verifier": verify_coupled, "warp": Warp(), "rng": KeyedRng(5)}],
     ids=["greedy", "coupled"],
 )
-def test_texts_that_do_not_depend_on_k(name, changes):
+def test_texts_that_do_not_depend_on_k(name, changes, chooses):
     """Greedy and coupled texts of a ragged batch are target-only's, token for token, whatever the widths."""
     target, draft = PAIRS[name]
-    rounds = targets_own_text(target, ENUMERATED["automatic"](draft, None), **changes)
+    rounds = targets_own_text(target, ENUMERATED[chooses](draft, None), **changes)
     assert len(set(widths_of(rounds))) > 1
 
 
@@ -203,16 +201,17 @@ def test_what_drafts_from_the_targets_states_never_rests(name):
     assert {0, 1} <= set(widths_of(rounds))
 
 
-def test_rows_that_share_a_width_stay_independent():
+@pytest.mark.parametrize("chooses", LEARNERS)
+def test_rows_that_share_a_width_stay_independent(chooses):
     """Two rows learn from each other, and yet their joint distribution is the product of the target's own."""
     target, draft = small_pair(2, 0)
-    case = Case("two rows", target, draft, ((0,), (1, 0)), 2, 3, drafter=ENUMERATED["automatic"])
+    case = Case("two rows", target, draft, ((0, 1, 0), (1,)), 2, 3, drafter=ENUMERATED[chooses])
     joint = {}
     widths = set()
 
     def branch(rng, keys):
         rounds = list(case.rounds(case.prompts, rng))
-        widths.add(tuple(widths_of(rounds)))
+        widths.add(tuple(tuple(r.draft.lengths.tolist()) for r in rounds))
         return [tuple(outcomes(rounds, 2))]
 
     for _, both, weight in enumerate_branches(branch, [0], most_rows=1):

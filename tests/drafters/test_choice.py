@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 import torch
 from engines import PLAIN, check, engine_of
+from records import a_round
 from refusals import refused
 from tiny import (
     GREEDY,
@@ -18,20 +19,15 @@ from tiny import (
     counter,
     decode,
     holds_all_but_the_pending_token,
-    targets_own_text,
 )
 
-from minispec import Costs, Draft, KeyedRng, NgramDrafter, Request, SuffixDrafter, Warp, verify_coupled
+from minispec import Costs, NgramDrafter, Request, SuffixDrafter, Warp
 from minispec.core.draft import ModelDrafter
-from minispec.core.records import Round, Verdict
 from minispec.drafters.adaptive import AdaptiveDrafter
 from minispec.drafters.choice import ChoosingDrafter, MatchAcceptance
-from minispec.evidence.proof.cases import ENUMERATED, Case
-from minispec.evidence.proof.distributions import exact_distributions, outcomes
-from minispec.evidence.proof.enumeration import enumerate_branches
-from minispec.evidence.proof.models import table_pair
+from minispec.evidence.proof.cases import ENUMERATED
 
-NONE = torch.zeros(1, 0)
+
 # Milliseconds that a model of 135M parameters was seen to take, by how many tokens it reads.
 MEASURED = Costs(0.0, {1: 9.8, 2: 9.9, 3: 10.0, 5: 10.2, 9: 14.2, 17: 23.0}, round=0.05)
 FREE = Costs(0.0, {1: 1.0, 17: 1.0001})
@@ -47,14 +43,6 @@ def chooser(vocab_size=64, costs=MEASURED, **settings):
     """Returns a choice between both look-ups."""
     return ChoosingDrafter(look_ups(vocab_size), costs, **settings)
 
-
-def a_round(emitted, finish=None):
-    """Returns a round of rows that have emitted these tokens, as far as a look-up reads it."""
-    rows = len(emitted)
-    none = torch.zeros(rows, dtype=torch.long)
-    parts = none, Draft.empty(rows, 64), NONE, NONE, NONE, Verdict(none, none)
-    live = (True,) * rows
-    return Round(0, tuple(range(rows)), *parts, True, live, emitted, finish or (None,) * rows, (0,) * rows)
 
 
 def modelled(drafter, prompt, text, k, costs=MEASURED):
@@ -165,7 +153,7 @@ def test_rows_have_drafts_of_their_own():
     draft = drafter.propose(torch.tensor([3, 7, 5]), 4, Warp(), None)
     assert draft.lengths.tolist() == [4, 0, 0] and draft.tokens[0].tolist() == [1, 2, 3, 1]
     assert torch.equal(draft.probs[0], torch.eye(64, dtype=torch.float64)[draft.tokens[0]])
-    drafter.admit([2], [[8, 9, 8]], NONE)
+    drafter.admit([2], [[8, 9, 8]], torch.zeros(1, 0))
     assert [tokens[:2] for tokens in drafter.look_up(4)] == [[1, 2], [], [9, 8]]
 
 
@@ -183,19 +171,6 @@ def test_the_model_drafts_where_nothing_is_found():
     rounds = list(decode(target, with_model(target, target), [[3]], k=8, max_new_tokens=160))
     looked_up = [bool((r.draft.probs.amax(-1) == 1).all()) for r in rounds]
     assert rounds[0].draft.k > 1 and not any(looked_up[:2]) and any(looked_up)
-
-
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize(
-    "changes",
-    [GREEDY, {"verifier": verify_coupled, "warp": Warp(), "rng": KeyedRng(5)}],
-    ids=["greedy", "coupled"],
-)
-def test_texts_that_do_not_depend_on_k(name, changes):
-    """Greedy and coupled texts of a ragged batch are target-only's, token for token, whatever drafts."""
-    target, draft = PAIRS[name]
-    rounds = targets_own_text(target, ENUMERATED["auto"](draft, None), **changes)
-    assert len({r.draft.k for r in rounds}) > 1
 
 
 def test_a_choice_is_the_same_again():
@@ -219,26 +194,6 @@ def test_requests_wait_for_a_row():
                 texts[-1].setdefault(r.prompt_ids[row], []).extend(emitted)
     assert all(text == texts[0] for text in texts)
     assert [len(texts[0][i]) for i in range(4)] == caps
-
-
-def test_rows_that_share_a_choice_stay_independent():
-    """Two rows learn from each other, and yet their joint distribution is the product of the target's own."""
-    target, draft = table_pair(2, 0)
-    case = Case("two rows", target, draft, ((0, 1, 0), (1,)), 2, 3, drafter=ENUMERATED["auto"])
-    joint = {}
-    widths = set()
-
-    def branch(rng, keys):
-        rounds = list(case.rounds(case.prompts, rng))
-        widths.add(tuple(tuple(r.draft.lengths.tolist()) for r in rounds))
-        return [tuple(outcomes(rounds, 2))]
-
-    for _, both, weight in enumerate_branches(branch, [0], most_rows=1):
-        joint[both] = joint.get(both, 0.0) + weight
-    one, other = exact_distributions(case)
-    assert len(widths) > 4 and sum(joint.values()) == pytest.approx(1)
-    for a, b in product(one, other):
-        assert joint[a, b] == pytest.approx(one[a] * other[b], abs=1e-12)
 
 
 def test_the_models_cache_holds_all_but_the_pending_token():

@@ -3,7 +3,6 @@
 import pytest
 import tiny
 import torch
-from refusals import refused
 from tiny import PROMPTS, decode, live_rows, with_texts
 
 from minispec import KeyedRng, SeededRng, Warp, verify_coupled, verify_greedy, verify_rejection
@@ -126,9 +125,3 @@ def test_as_a_language_model_it_says_what_its_first_position_says(model, parts):
     whole = layers.after(layers.hidden(tokens), tokens)[0]
     for n in range(1, len(text) + 1):
         tiny.same(whole[n - 1], by_hand(parts, model, text[:n], [0])[0])
-
-
-def test_layers_of_another_target_are_refused(model):
-    """In one line."""
-    with refused("16 numbers, and 24 are read"):
-        ParallelDrafter(ParallelLayers(tiny.config(width=24)), model)

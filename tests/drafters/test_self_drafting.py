@@ -10,6 +10,7 @@ from minispec import Warp
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter, untrained_exit
 from minispec.drafters.medusa import Medusa, MedusaDrafter
+from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 
 
 def drawn(make, seed):
@@ -129,6 +130,10 @@ BY_HAND = {by_exit: exit_by_hand, by_heads: heads_by_hand, by_features: features
         ),
         (
             lambda model: FeatureDrafter(FeatureLayer(tiny.config(width=24)), model),
+            "16 numbers, and 24 are read",
+        ),
+        (
+            lambda model: ParallelDrafter(ParallelLayers(tiny.config(width=24)), model),
             "16 numbers, and 24 are read",
         ),
     ],

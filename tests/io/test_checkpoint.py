@@ -29,13 +29,13 @@ from minispec.io.checkpoint import (
     find_pair,
     json_hash,
     known_pairs,
-    load_model,
     load_pair,
     read_folder,
     save_model,
     weights_hash,
 )
 from minispec.io.files import check_pair_folder, read_json, replace_folder
+from minispec.io.source import load_model
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import corpus
 from minispec.train.dataset import Dataset
@@ -101,7 +101,7 @@ def test_names_and_shapes_are_those_of_llama(tied, tmp_path):
 def test_the_config_is_that_of_llama(tmp_path):
     """config.json says all that a reader of Llama checkpoints needs, in its words."""
     save_model(GPT(tiny_config(layers=2, max_length=77, tied=True)), tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text(encoding="utf-8")) == {
+    assert read_json(tmp_path / "config.json") == {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_act": "silu",

@@ -5,24 +5,23 @@ Nothing but ValueError, and no more memory than `MEMORY` beyond what the process
 """
 
 import os
-import random
 import shutil
 import struct
-from collections import Counter
 from contextlib import contextmanager
-from time import perf_counter
+from functools import partial
 
 import psutil
 import pytest
 import torch
+from checkpoints import split
 from gguf_files import byte_level, write_gguf
-from junk import damage
+from junk import cut_or_extend, damage, flip, outcomes
 from pairs import random_models, tiny_tokenizer
 from safetensors.torch import load_file, save_file
 
 from minispec.io.checkpoint import save_model
 from minispec.io.files import read_json, write_json
-from minispec.io.two_folders import load_models
+from minispec.io.source import load_models
 
 COPIES = int(os.environ.get("MINISPEC_DAMAGED", 60))
 MEMORY = 2**29  # a thread's stacks and arenas are most of it
@@ -36,19 +35,9 @@ TEXTS = ("config.json", "tokenizer.json", "model.safetensors.index.json", *BESID
 HEADER = 6000  # bytes: about so long is the header of the small file
 
 
-def flip(dice, path):
-    """Flips one to eight bits of a file, often where it says what it holds."""
-    data = bytearray(path.read_bytes())
-    for _ in range(dice.choice((1, 1, 2, 8))):
-        data[dice.randrange(min(len(data), dice.choice((64, HEADER, len(data)))))] ^= 1 << dice.randrange(8)
-    path.write_bytes(data)
-
-
-def cut_or_extend(dice, path):
-    """Leaves the beginning of a file, or adds bytes to its end."""
-    data = path.read_bytes()
-    end = dice.choice((0, 1, 4, 24, dice.randrange(len(data)), len(data) - 1))
-    path.write_bytes(data[:end] if dice.random() < 0.7 else data + bytes(1000))
+def bits(dice, path):
+    """Flips bits, often in the header."""
+    flip(dice, path, [64, HEADER])
 
 
 def claim(dice, path):
@@ -98,7 +87,7 @@ def edit(dice, folder):
 
 def bytes_of_a_file(dice, folder):
     """Damages the bytes of one file of a folder."""
-    dice.choice((flip, cut_or_extend, claim, swap_parts))(dice, dice.choice(sorted(folder.iterdir())))
+    dice.choice((bits, cut_or_extend, claim, swap_parts))(dice, dice.choice(sorted(folder.iterdir())))
 
 
 def change_tensors(dice, folder):
@@ -123,7 +112,7 @@ def swap_files(dice, folder):
 
 
 DAMAGE = {
-    "gguf": (flip, flip, cut_or_extend, claim, claim, change_a_field, swap_parts),
+    "gguf": (bits, bits, cut_or_extend, claim, claim, change_a_field, swap_parts),
     "folder": (edit, edit, bytes_of_a_file, change_tensors, swap_files),
 }
 
@@ -149,29 +138,11 @@ def originals(tmp_path_factory):
     folder = root / "folder"
     folder.mkdir()
     save_model(model, folder)
-    split(folder)
+    split(folder, 2)
     tiny_tokenizer().save(folder / "tokenizer.json")
     for name, data in BESIDE.items():
         write_json(folder / name, data)
     return {"gguf": root / "model.gguf", "folder": folder}
-
-
-def split(folder):
-    """Spreads a model's weights over two files, with an index."""
-    weights = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    names = {name: f"model-0000{i % 2 + 1}-of-00002.safetensors" for i, name in enumerate(weights)}
-    for file in set(names.values()):
-        save_file({name: weights[name] for name in names if names[name] == file}, folder / file)
-    write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": names})
-
-
-def copied(original, path):
-    """Returns a fresh copy of a file or a folder, under its name."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    copy = shutil.copytree if original.is_dir() else shutil.copyfile
-    return copy(original, path / original.name)
 
 
 def outcome(path, wanted):
@@ -193,25 +164,6 @@ def outcome(path, wanted):
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damaged_copies_are_refused_or_have_the_same_sizes(kind, originals, tmp_path):
     """One damage each, sometimes two: nothing but ValueError, no other sizes, little memory."""
-    wanted = load_models(originals[kind]).target.config
-    seen = Counter()
-    slowest = 0.0
-    for number in range(COPIES // 2):
-        dice = random.Random(number)
-        path = copied(originals[kind], tmp_path / "copy")
-        damages = dice.sample(DAMAGE[kind], dice.choice((1, 1, 1, 2)))
-        for one in damages:
-            try:
-                one(dice, path)
-            except Exception:
-                continue  # the first damage has left nothing for the second one
-        started = perf_counter()
-        try:
-            seen[outcome(path, wanted)] += 1
-        except BaseException as error:
-            raise AssertionError(
-                f"copy {number} ({', '.join(one.__name__ for one in damages)}): {error!r}"
-            ) from error
-        slowest = max(slowest, perf_counter() - started)
-    print(kind, dict(seen), f"slowest: {slowest:.2f} s")
+    judge = partial(outcome, wanted=load_models(originals[kind]).target.config)
+    seen = outcomes(COPIES // 2, originals[kind], tmp_path / "copy", DAMAGE[kind], judge)
     assert seen["refused"] > COPIES // 5 and seen["loaded"] > 0

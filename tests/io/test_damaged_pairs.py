@@ -4,14 +4,12 @@
 """
 
 import os
-import random
-import shutil
-from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from junk import damage
+from junk import cut_or_extend, damage, flip, outcomes
 from safetensors.torch import load_file, save_file
 
 from minispec import load_pair
@@ -27,23 +25,13 @@ FILES = (*WEIGHTS, *TEXTS)
 TEXT = "Rue the cat sat by the mill, \x00 née in 1984 … 猫!  <|endoftext|>"
 
 
-def flip(dice, folder):
-    """Flips one to eight bits anywhere in a file."""
+def bytes_of_a_file(dice, folder):
+    """Damages the bytes of one file of a folder."""
     path = folder / dice.choice(FILES)
-    data = bytearray(path.read_bytes())
-    head = dice.choice((len(data), min(len(data), 3000)))  # often where a file says what it holds
-    for _ in range(dice.choice((1, 1, 2, 8))):
-        data[dice.randrange(head)] ^= 1 << dice.randrange(8)
-    path.write_bytes(data)
-
-
-def cut_or_extend(dice, folder):
-    """Leaves the beginning of a file, or adds bytes to its end."""
-    path = folder / dice.choice(FILES)
-    data = path.read_bytes()
-    end = dice.choice((0, 1, 8, dice.randrange(len(data))))
-    longer = data + dice.choice((b"\0", b"{}", b"\n", data[:100]))
-    path.write_bytes(data[:end] if dice.random() < 0.7 else longer)
+    if dice.random() < 2 / 3:
+        flip(dice, path, [3000])
+    else:
+        cut_or_extend(dice, path)
 
 
 def change_tensors(dice, folder):
@@ -110,9 +98,9 @@ def replace_by_another_thing(dice, folder):
 
 
 DAMAGE = (
-    flip,
-    flip,
-    cut_or_extend,
+    bytes_of_a_file,
+    bytes_of_a_file,
+    bytes_of_a_file,
     change_tensors,
     edit,
     edit,
@@ -155,31 +143,9 @@ def stories():
     return looks(load_pair("stories"))
 
 
-def copied(folder):
-    """Returns a fresh copy of the shipped pair."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return Path(shutil.copytree(SHIPPED / "stories", folder))
-
-
-def test_damaged_copies_are_refused_or_unchanged(tmp_path, stories, record_property):
+def test_damaged_copies_are_refused_or_unchanged(tmp_path, stories):
     """One damage, sometimes two: nothing but ValueError, and never other weights, config or tokenizer."""
-    seen = Counter()
-    for number in range(COPIES):
-        dice = random.Random(number)
-        folder = copied(tmp_path / "pair")
-        damages = dice.sample(DAMAGE, dice.choice((1, 1, 1, 2)))
-        damages.sort(
-            key=lambda one: one is replace_by_another_thing
-        )  # a pipe would block what reads it after
-        names = [one.__name__ for one in damages]
-        for one in damages:
-            try:
-                one(dice, folder)
-            except Exception:
-                continue  # the first damage has left nothing for the second one
-        try:
-            seen[outcome(folder, stories)] += 1
-        except BaseException as error:
-            raise AssertionError(f"copy {number} ({', '.join(names)}): {error!r}") from error
-    print(dict(seen))
+    last = replace_by_another_thing  # a pipe would block what reads it after
+    judge = partial(outcome, original=stories)
+    seen = outcomes(COPIES, SHIPPED / "stories", tmp_path / "copy", DAMAGE, judge, last)
     assert seen["refused"] > 0.7 * COPIES and seen["loaded"] > 0

@@ -11,6 +11,7 @@ from tiny import gpt_pair, table_pair
 
 from minispec import ModelDrafter, Warp, verify_greedy, verify_rejection
 from minispec.drafters.tree import TreeDrafter
+from minispec.io.files import read_json
 from minispec.io.recording import LoggingRng, record_run
 from minispec.io.recording_file import load_recording, save_recording
 from minispec.show.plots.caches import cache_slots
@@ -40,7 +41,7 @@ def document(path, verifier=verify_rejection, prompts=((1, 2), (3,), (0, 4, 1)),
         **settings,
     )
     save_recording(recording, path)
-    return json.loads(path.read_text(encoding="utf-8"))
+    return read_json(path)
 
 
 def show(recording, folder):

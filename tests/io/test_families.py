@@ -20,9 +20,10 @@ from torch import nn
 from minispec.core.loop import generate
 from minispec.core.model import GPT
 from minispec.core.rng import SeededRng
-from minispec.io.checkpoint import load_model, save_model
+from minispec.io.checkpoint import save_model
 from minispec.io.files import read_json, write_json
 from minispec.io.llama import config_from_json, config_to_json
+from minispec.io.source import load_model
 from minispec.native.model import NativeGPT
 
 SAVED = Path(__file__).parent / "families"

@@ -19,10 +19,9 @@ from minispec.core.model import GPT, GPTConfig, RopeScaling
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
 from minispec.io.chat import chat_prompt
-from minispec.io.checkpoint import load_model
 from minispec.io.gguf import open_gguf
 from minispec.io.gguf_tokenizer import load_gguf_tokenizer
-from minispec.io.two_folders import load_models
+from minispec.io.source import load_model, load_models
 from minispec.native.model import NativeGPT
 
 SMALL = GPTConfig(64, 2, 64, 4, 2, 96, max_length=50, rope_theta=500.0)

@@ -10,9 +10,8 @@ from loopback_hub import COMMIT, MODEL, Hub, forget_library, serving, settings_o
 from pairs import files_below, random_models, tiny_tokenizer
 from refusals import refused
 
-from minispec.io.checkpoint import load_model, save_model, weights_hash
-from minispec.io.source import find_source
-from minispec.io.two_folders import load_models
+from minispec.io.checkpoint import save_model, weights_hash
+from minispec.io.source import find_source, load_model, load_models
 
 READ = {"config.json", "model.safetensors", "tokenizer.json"}
 UNREAD = ("pytorch_model.bin", "consolidated.safetensors", "README.md", "modeling.py")

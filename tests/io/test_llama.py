@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from checkpoints import split
 from native_models import needs_compiler
 from pairs import edit_json
 from refusals import refused
@@ -13,8 +14,9 @@ from minispec.core.loop import generate
 from minispec.core.model import GPT, GPTConfig
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
-from minispec.io.checkpoint import load_model, save_model
+from minispec.io.checkpoint import save_model
 from minispec.io.files import read_json, write_json
+from minispec.io.source import load_model
 from minispec.native.model import NativeGPT
 
 SHAPES = {
@@ -55,16 +57,6 @@ def as_4(folder):
     weights = load_file(folder / "model.safetensors")
     weights["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(2)
     save_file(weights, folder / "model.safetensors")
-
-
-def split(folder, files=3):
-    """Spreads a model's weights over several files, with an index."""
-    weights = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    names = {name: f"model-{i % files + 1:05}-of-{files:05}.safetensors" for i, name in enumerate(weights)}
-    for file in set(names.values()):
-        save_file({name: weights[name] for name in names if names[name] == file}, folder / file)
-    write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": names})
 
 
 @needs_compiler

@@ -1,6 +1,5 @@
 """Recordings on disk: what is not stored by itself is added up; what is no recording is one clear line."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -9,6 +8,7 @@ from records import round_of
 from refusals import refused
 
 from minispec import Trace
+from minispec.io.files import read_json
 from minispec.io.recording import Recording
 from minispec.io.recording_file import load_recording, save_recording
 
@@ -22,7 +22,7 @@ def test_small_probabilities_are_added_up_and_named_ones_kept(tmp_path):
     r = replace(r, draft=replace(r.draft, probs=dists))
     trace = Trace(((0,) * 3, (0,) * 8), {}, (r,))
     save_recording(Recording(trace, tuple("abcdefgh"), ((),)), tmp_path / "run.json")
-    stored = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["rounds"][0]["q"][0][0]
+    stored = read_json(tmp_path / "run.json")["rounds"][0]["q"][0][0]
     assert stored[0] == [3, 4, 7] and stored[2] > 0
     back = load_recording(tmp_path / "run.json").trace.rounds[0].draft.probs[0, 0]
     assert float(back[3]) == pytest.approx(3e-9, rel=1e-8)

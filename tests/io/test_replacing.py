@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 import torch
+from interruptions import forks, in_a_child, interrupt_at
 from pairs import build_pair, files_below, random_models
 
 from minispec.io.checkpoint import find_pair, known_pairs, load_pair, weights_hash
@@ -18,9 +19,6 @@ from minispec.io.files import replace_folder
 MOMENTS = 30  # at which a signal comes; three planted faults were found by the 5th
 LONGEST = 0.015  # seconds until it does
 SLOW = 0.001  # seconds of a renaming, as on a network's disk: a quarter of a replacement
-
-CHANGES = (os.mkdir, os.rename, os.rmdir, os.unlink)
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the interrupted process is a fork: POSIX")
 
 
 @pytest.fixture
@@ -40,30 +38,6 @@ def put(source, folder):
     """Replaces a folder by a copy of another."""
     with replace_folder(folder) as new:
         shutil.copytree(source, new, dirs_exist_ok=True, copy_function=os.link)
-
-
-def interrupt_at(step, end):
-    """Calls `end` before or after a call that changes a folder: each such moment is a step."""
-    count = [0]
-
-    def profile(frame, event, function):
-        if event in ("c_call", "c_return") and function in CHANGES:
-            count[0] += 1
-            if count[0] == step:
-                end()
-
-    sys.setprofile(profile)
-
-
-def in_a_child(work):
-    """Runs a function in a fork, which ends with it; returns the child's number."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return child
 
 
 def press_ctrl_c():

@@ -17,19 +17,17 @@ from functools import partial
 import tiny
 import torch
 from drafts import random_draft
+from native_models import trained
 
 from minispec import SeededRng, Warp
 from minispec.core.cache import KVCache
 from minispec.core.model import Tree
 from minispec.core.rng import DraftingRng, RoundPlan, RoundRng
 from minispec.drafters.chain import depths_of
-from minispec.drafters.eagle import FeatureGPT, FeatureLayer
+from minispec.drafters.eagle import FeatureGPT
 from minispec.drafters.entry import Parts
-from minispec.drafters.exit import Exit
-from minispec.drafters.medusa import Medusa
-from minispec.drafters.parallel import ParallelGPT, ParallelLayers
+from minispec.drafters.parallel import ParallelGPT
 from minispec.drafters.registry import DRAFTERS
-from minispec.evidence.proof.models import with_normals
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.decisions import NativeRng, NativeWarp
 from minispec.native.drafter import Chain, DrawnDraft
@@ -81,13 +79,7 @@ class World:
         self.draft = tiny.gpt(tiny.config(**SIZES), 2, REAL)
         others = tiny.gpt(small, 1, REAL), self.draft, tiny.gpt(tiny.config(**SIZES), 0, torch.float32)
         self.others = [NativeGPT(other) for other in others]
-        width = self.plain.config.width
-        self.trained = {
-            "exit": with_normals(Exit(width, 1), 3),
-            "eagle": with_normals(FeatureLayer(self.plain.config), 4),
-            "parallel": with_normals(ParallelLayers(self.plain.config), 5),
-            "medusa": with_normals(Medusa(width, 11, 4), 6),
-        }
+        self.trained = {kind: trained(self.plain, kind) for kind in ("exit", "eagle", "parallel", "medusa")}
         self.feature = NativeFeatureDrafter(self.trained["eagle"], self.plain, self.native).model
         self.parallel = NativeParallelDrafter(self.trained["parallel"], self.plain, self.native).model
         self.heads = NativeMedusa(self.trained["medusa"], self.native)

@@ -21,15 +21,12 @@ from pathlib import Path
 import tiny
 import torch
 from drafts import random_draft
+from native_models import trained
 
 from minispec.cli.main import run
 from minispec.core.model import Tree
 from minispec.core.rng import RoundRng
-from minispec.drafters.eagle import FeatureLayer
-from minispec.drafters.exit import Exit, ExitDrafter
-from minispec.drafters.medusa import Medusa
-from minispec.drafters.parallel import ParallelLayers
-from minispec.evidence.proof.models import with_normals
+from minispec.drafters.exit import ExitDrafter
 from minispec.native import library, loop
 from minispec.native.backend import NATIVE
 from minispec.native.checks import OUT_OF_MEMORY
@@ -106,10 +103,7 @@ def calls_of(plain, model):
     cache = model.new_cache(2)
     model(BLOCK, cache)
     width = plain.config.width
-    exit = with_normals(Exit(width, 1), 3)
-    heads = with_normals(Medusa(width, plain.vocab_size, 3), 4)
-    layer = with_normals(FeatureLayer(plain.config), 5)
-    masks = with_normals(ParallelLayers(plain.config), 6)
+    exit, heads, layer, masks = (trained(plain, kind) for kind in ("exit", "medusa", "eagle", "parallel"))
     medusa = NativeMedusa(heads, model)
     feature = NativeFeatureDrafter(layer, plain, model).model
     parallel = NativeParallelDrafter(masks, plain, model).model

@@ -1,4 +1,4 @@
-"""The exit on the native backend: drafts, verdicts and texts of the torch one."""
+"""The exit on the native backend: its proof, its bits, what it refuses; `test_heads.py` has its texts."""
 
 import copy
 from functools import partial
@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 import tiny
 import torch
-from native_models import assert_same, block, needs_compiler
+from native_models import assert_same, block, exit_of, needs_compiler
 
-from minispec import KeyedRng, Warp, generate, load_pair
+from minispec import Warp, generate, load_pair
 from minispec.core.rng import DraftingRng
-from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter, untrained_exit
+from minispec.drafters.exit import EarlyExitGPT, Exit, ExitDrafter
 from minispec.evidence.proof.distributions import (
     exact_distributions,
     largest_error,
@@ -28,16 +28,6 @@ CPU = torch.device("cpu")
 TEXT = [[3], [1, 4, 1, 0], [2, 0, 3, 1, 4, 4, 0, 2, 1], [10, 9], [5, 5, 5]]
 PROVED = [case for family in ("self_drafting", "waiting") for case in family_cases(family, 0, 0)]
 PROVED = [case for case in PROVED if case.drafts_with == "exit"]
-
-
-def exit_of(model, layers):
-    """Returns an exit with some random numbers; what leaves there is right now and then."""
-    made = untrained_exit(model, layers).double()
-    noise = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for weight in made.parameters():
-            weight += 0.1 * torch.randn(weight.shape, generator=noise).double()
-    return made.to(model.dtype)
 
 
 def gpt(dtype=torch.float64, **sizes):
@@ -58,44 +48,6 @@ def sides_of(model, exit):
 
 
 # The same as on the torch backend.
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize(
-    ("layers", "sizes"),
-    [(1, {}), (2, {"vocab_size": 101, "width": 36, "heads": 6, "ffn": 41}), (2, {"width": 160})],
-)
-@pytest.mark.parametrize("rows", [1, 5])
-def test_the_same_seed_gives_the_same_tokens(rows, layers, sizes, temperature):
-    """Drafts, verdicts and texts of ragged rows, some of which end early, to the end of the context.
-
-    Widths fill vectors or do not.
-    """
-    model = gpt(**sizes)
-    sides = sides_of(model, exit_of(model, layers))
-    kept = set()
-    for seed, k in ((0, 1), (1, 3), (2, 5)):
-        settings = {"temperature": temperature, "seed": seed, "k": k, "eos": 4 if seed else None}
-        rounds = assert_same(sides, TEXT[:rows], max_new_tokens=60, **settings)
-        kept |= {n for r in rounds for n in r.verdict.accepted.tolist()}
-    assert len(kept) > 1 or rows == 1
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"warp": {"top_k": 3}},
-        {"warp": {"top_p": 0.8}, "temperature": 0.7},
-        {"rng": KeyedRng, "rule": "coupled"},
-        {"rule": "greedy", "temperature": 0.0},
-        {"batch_size": 2, "eos": 4},
-        {"batch_size": 2, "eos": 4, "rule": "greedy", "temperature": 0.0},
-    ],
-    ids=str,
-)
-def test_other_warps_rules_and_queues(model, settings):
-    """Top-k, top-p, noise, queues: rows are refilled."""
-    assert_same(sides_of(model, exit_of(model, 2)), TEXT, **settings)
 
 
 @pytest.mark.parametrize("case", PROVED, ids=lambda case: case.name)

@@ -5,19 +5,14 @@ from functools import partial
 import pytest
 import tiny
 import torch
-from native_models import assert_same, block, needs_compiler
+from native_models import ODD, WIDE, assert_same, block, needs_compiler, trained
 
 from minispec import KeyedRng, Request
 from minispec.core.model import RopeScaling
 from minispec.core.rng import DraftingRng
-from minispec.drafters.eagle import FeatureLayer
-from minispec.drafters.eagle3 import Eagle3Layer
 from minispec.drafters.entry import Parts
-from minispec.drafters.exit import Exit
 from minispec.drafters.medusa import Medusa
-from minispec.drafters.parallel import ParallelLayers
 from minispec.drafters.registry import DRAFTERS
-from minispec.evidence.proof.models import with_normals
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.drafter import Chain, Shape
 from minispec.native.heads import (
@@ -44,13 +39,14 @@ RUNS = {
 }
 SIZES = {
     "small": {},
-    "odd": {"vocab_size": 101, "width": 36, "heads": 6, "kv_heads": 2, "ffn": 41},
+    "odd": ODD,
     "biases and norms": {"qkv_bias": True, "qk_norm": True, "rope_scaling": RopeScaling(4.0, 0.5, 2.0, 32)},
-    "wide": {"vocab_size": 300, "width": 160, "heads": 2, "kv_heads": 1, "ffn": 200},
+    "wide": WIDE,
 }
 NAMES = {  # of the registry, and with how many layers what was trained is made
     "model": ("model", 1),
     "exit": ("exit", 1),
+    "exit after 2 layers": ("exit", 2),
     "eagle": ("eagle", 1),
     "eagle of 2 layers": ("eagle", 2),
     "eagle3": ("eagle3", 1),
@@ -62,22 +58,10 @@ NAMES = {  # of the registry, and with how many layers what was trained is made
 }
 
 
-def trained(gpt, kind, layers):
-    """Returns what drafts for a GPT, with random numbers."""
-    made = {
-        "exit": lambda: Exit(gpt.config.width, layers, gpt.config.norm_eps),
-        "eagle": lambda: FeatureLayer(gpt.config, layers),
-        "eagle3": lambda: Eagle3Layer(gpt.config, (1, 2), torch.arange(0, gpt.vocab_size, 2)),
-        "parallel": lambda: ParallelLayers(gpt.config, layers),
-        "medusa": lambda: Medusa(gpt.config.width, gpt.vocab_size, 3),
-    }[kind]()
-    return with_normals(made, 7).to(gpt.dtype)
-
-
 def sides_of(name, sizes=None, warp=None, dtype=torch.float64):
     """Returns both sides that are compared: a backend, a target, and what makes a drafter for it."""
     entry, layers = NAMES[name]
-    gpt, draft = (tiny.gpt(tiny.config(**(sizes or {}) | {"layers": n}), seed=n, dtype=dtype) for n in (2, 1))
+    gpt, draft = (tiny.gpt(tiny.config(**(sizes or {}) | {"layers": n}), seed=n, dtype=dtype) for n in (3, 1))
     sides = []
     for backend in (TORCH, NATIVE):
         target = backend.model(gpt)

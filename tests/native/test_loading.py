@@ -13,7 +13,8 @@ import torch
 from native_models import ALONE, SANITIZED, block, needs_compiler
 
 from minispec import GPT, GPTConfig, load_pair
-from minispec.io.checkpoint import load_model, save_model
+from minispec.io.checkpoint import save_model
+from minispec.io.source import load_model
 from minispec.native.backend import on_backend
 from minispec.native.library import native_functions
 from minispec.native.model import NativeGPT
@@ -24,7 +25,7 @@ MEGABYTE = 10**6
 LOADED = """
 import json, sys, torch
 from pathlib import Path
-from minispec.io.checkpoint import load_model
+from minispec.io.source import load_model
 from minispec.native.model import NativeGPT
 import tiny
 

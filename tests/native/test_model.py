@@ -6,50 +6,27 @@ import pickle
 import pytest
 import tiny
 import torch
-from native_models import block, drawn, needs_compiler, small_pair
+from native_models import CLOSE, ODD, WIDE, assert_same_logits, block, drawn, needs_compiler, small_pair
 
 from minispec import Warp, load_pair
 from minispec.core.model import RopeScaling, Tree
 from minispec.native import library
 from minispec.native.model import MOST_THREADS, NativeGPT
+from minispec.native.pack import as_kept
 
 pytestmark = needs_compiler
-CLOSE = {torch.float64: 1e-11, torch.float32: 1e-4}
 SIZES = {
     "grouped": {},
     "multi-head, tied": {"kv_heads": 4, "tied": True, "layers": 1},
     "one head": {"heads": 1, "kv_heads": 1},
     "one key head": {"kv_heads": 1},
-    "odd numbers": {"vocab_size": 101, "width": 36, "heads": 6, "kv_heads": 2, "ffn": 41, "max_length": 43},
-    "wider than a panel": {"vocab_size": 300, "width": 160, "heads": 2, "kv_heads": 1, "ffn": 200},
+    "odd numbers": ODD | {"max_length": 43},
+    "wider than a panel": WIDE,
     "an epsilon that counts": {"norm_eps": 0.1},
     "biases": {"qkv_bias": True, "rope_scaling": RopeScaling(4.0, 0.5, 2.0, 32)},
     "norms of heads": {"qk_norm": True, "head_size": 10, "norm_eps": 0.1},
     "biases and norms of large heads": {"qkv_bias": True, "qk_norm": True, "head_size": 72},
 }
-
-
-def assert_same_logits(model, ours):
-    """Whole texts, then ragged rows through the cache at widths 1 to 20, where one row's context ends."""
-    mine = ours.new_cache(3)
-    theirs = model.new_cache(3)
-    for width, lengths in (
-        (17, [17, 4, 9]),
-        (1, [18, 5, 10]),
-        (6, [24, 7, 16]),
-        (7, [31, 9, 20]),
-        (20, None),
-    ):
-        tokens = block(model, 3, width, seed=width)
-        space = model.max_length - torch.tensor(mine.row_lengths)[:, None]
-        real = torch.arange(width) < space  # what lies past a row's end means nothing
-        found = ours(tokens, mine)
-        wanted = model(tokens, theirs)
-        assert found.dtype == model.dtype and mine.row_lengths == theirs.row_lengths
-        torch.testing.assert_close(found[real], wanted[real], rtol=0, atol=CLOSE[model.dtype])
-        if lengths:
-            mine.truncate(lengths), theirs.truncate(lengths)
-    assert not real.all() and mine.row_lengths == (model.max_length, 29, 40)
 
 
 @torch.inference_mode()
@@ -84,7 +61,7 @@ def every_result(ours, seed):
 def test_threads_that_share_a_forward_give_the_same_bits(threads, dtype, two_threads):
     """Hidden states, logits and drafts of 60 blocks: a thread that sleeps comes too late for the first."""
     torch.set_num_threads(threads)
-    model = tiny.gpt(tiny.config(**SIZES["wider than a panel"]), seed=3, dtype=dtype)
+    model = tiny.gpt(tiny.config(**WIDE), seed=3, dtype=dtype)
     alone, shared = (NativeGPT(model, threads=n) for n in (1, threads))
     for seed in range(60):
         assert all(map(torch.equal, every_result(alone, seed), every_result(shared, seed))), seed
@@ -107,13 +84,16 @@ def test_a_forward_needs_a_thread(threads):
 
 
 @torch.inference_mode()
-def test_one_token_and_many_give_the_same_bits():
-    """Each sum is added up in the same order, so a text read at once and token by token is the same."""
-    ours = NativeGPT(tiny.gpt(tiny.config(**SIZES["wider than a panel"]), seed=3, dtype=torch.float32))
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kept", [torch.float32, torch.int8], ids=str)
+def test_one_token_and_many_give_the_same_bits(kept, threads, two_threads):
+    """However many rows a tile has, and whoever computes it, each sum is added up in the same order."""
+    ours = NativeGPT(tiny.gpt(tiny.config(**WIDE), seed=3, dtype=torch.float32), threads, kept)
     text = block(ours, 1, 30)
     cache = ours.new_cache(1)
     one_by_one = torch.cat([ours(token, cache) for token in text.split(1, dim=1)], dim=1)
-    assert torch.equal(one_by_one, ours(text))
+    for length in range(1, 31):
+        assert torch.equal(ours(text[:, :length]), one_by_one[:, :length]), length
 
 
 @torch.inference_mode()
@@ -127,6 +107,9 @@ def test_processors_with_shorter_vectors_compute_the_same(less, tmp_path, monkey
     for dtype in CLOSE:
         model = tiny.gpt(tiny.config(**SIZES["odd numbers"]), seed=3, dtype=dtype)
         assert_same_logits(model, NativeGPT(model))
+    for sizes in (ODD, {"width": 72, "heads": 6, "kv_heads": 3, "ffn": 97}):
+        model = tiny.gpt(tiny.config(**sizes), seed=3, dtype=torch.float32)
+        assert_same_logits(as_kept(model, torch.int8), NativeGPT(model, kept=torch.int8))
 
 
 @torch.inference_mode()

@@ -7,12 +7,10 @@ down nowhere: it is computed here from what the tag has drawn, and only to be co
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
-from pathlib import Path
 from textwrap import fill, indent
 from typing import Any
 
@@ -23,10 +21,11 @@ from minispec.classroom.cards import Card, card_about, card_for
 from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import counting, greedy, rejection
 from minispec.classroom.running import call_answer
+from minispec.io.files import read_table
 
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 NOTEBOOKS = "That is what the exercise in the notebook asks for. Here something else is: read the text again."
-TEXTS = tomllib.loads(Path(__file__).with_name("semester.toml").read_text(encoding="utf-8"))
+TEXTS = read_table(__file__, "semester.toml")
 Pick = Callable[[str, Sequence[Any]], Any]  # draws one of several by the tag, the exercise and a name
 
 

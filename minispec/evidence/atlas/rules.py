@@ -1,12 +1,11 @@
 """The rules that the atlas has, read from rules.toml; its first lines say how they are written."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from minispec.core.verify import Verifier
+from minispec.io.files import read_table
 from minispec.verifiers.lossy import with_parameters
 from minispec.verifiers.registry import verifier_for
 
@@ -30,5 +29,5 @@ def read_rule(
     return Rule(verify=with_parameters(verify, **parameters) if parameters else verify, **fields)
 
 
-TABLES = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
+TABLES = read_table(__file__, "rules.toml")
 RULES = tuple(read_rule(**fields) for fields in TABLES["rules"])

@@ -93,15 +93,13 @@ def measure_costs(
     return replace(forwards, round=max(narrow - place, 0.0), place=place, step=max(step, 0.0))
 
 
-def measure_forwards(
-    target: LanguageModel, cached: int = 112, tokens: Sequence[int] = range(1, 18), repeats: int = 5
-) -> Costs:
+def measure_forwards(target: LanguageModel, cached: int = 112, repeats: int = 5) -> Costs:
     """Measures t(n) alone, for one row: what a round takes whose draft was looked up, but for bookkeeping.
 
-    A wide draft is chosen by small differences, so by default t(n) is measured for every n. Arguments are
-    those of `measure_costs`.
+    A wide draft is chosen by small differences, so t(n) is measured for every n. Arguments are those of
+    `measure_costs`.
     """
-    fitting = [n for n in tokens if n < max(target.max_length, 2)]
+    fitting = range(1, min(18, max(target.max_length, 2)))
     cached = max(min(cached, target.max_length - fitting[-1]), 0)
     tasks = {n: forward_task(target, cached, n) for n in fitting}
     seconds = {n: median(values) for n, values in interleaved_seconds(tasks, repeats).items()}

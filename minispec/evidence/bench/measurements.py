@@ -4,7 +4,7 @@ Each is a JSON file of its own. Figures and pages read these files, so that what
 on a quiet machine, and says so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
@@ -152,16 +152,11 @@ def saved(kind: str, folder: Path = FOLDER) -> Measurement:
     return load_measurement(folder / f"{kind}.json")
 
 
-def drafters_table(pair: str, temperature: float, names: Sequence[str] = ()) -> str:
-    """Returns what was measured of a pair's drafters on the native backend, as a table in plain text.
-
-    names: of the drafters; by default all.
-    """
+def drafters_table(pair: str, temperature: float) -> str:
+    """Returns what was measured of a pair's drafters on the native backend, as a table in plain text."""
     lines = [f"{'':16}   K  tokens a call   gain  limit"]
     for row in read_json(FOLDER / f"drafters-{pair}.json")["drafters"]:
-        if (row["backend"], row["temperature"]) == ("native", temperature) and row["name"] in (
-            names or row["name"]
-        ):
+        if (row["backend"], row["temperature"]) == ("native", temperature):
             numbers = row["k"], row["tokens_per_target_call"], row["speedup"], row["limit"]
             lines.append("{:16}  {:2}  {:13.2f}  {:5.2f}  {:5.2f}".format(row["name"], *numbers))
     return "\n".join(lines)

@@ -5,12 +5,10 @@ takes part twice: how far it is from itself is how well this machine measures. G
 those of the target alone, token by token.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
-from pathlib import Path
 from typing import NamedTuple
 
 from minispec.core.batch import Prompts
@@ -39,16 +37,14 @@ from minispec.evidence.bench.section import DECODINGS, BenchRun, Results
 from minispec.evidence.proof.ties import first_flip
 from minispec.io.chat import render_chats
 from minispec.io.checkpoint import Pair
+from minispec.io.files import read_table
 from minispec.io.tokenizer import Tokenizer
 from minispec.io.heads import find_eagle3
 from minispec.native.backend import NATIVE, Models
 from minispec.native.drafters import target_for
 from minispec.native.loop import Forwards
 
-KINDS: Mapping[str, Sequence[str]] = tomllib.loads(
-    Path(__file__).with_name("real.toml").read_text(encoding="utf-8")
-)
-NAME = "real"  # of the section
+KINDS: Mapping[str, Sequence[str]] = read_table(__file__, "real.toml")
 OURS = "minispec"
 ALONE = "target-only"
 AGAIN = "target-only again"
@@ -82,6 +78,11 @@ def prompts_of(tokenizer: Tokenizer) -> Mapping[str, Prompts]:
         chats = [[{"role": "user", "content": text}] for text in texts]
         ids = map(tokenizer.encode_rendered, render_chats(tokenizer, chats))
     return {kind: [*islice(ids, len(texts))] for kind, texts in KINDS.items()}
+
+
+def all_prompts(tokenizer: Tokenizer) -> Prompts:
+    """Returns the token ids of all prompts."""
+    return [*chain(*prompts_of(tokenizer).values())]
 
 
 def measure(bench: BenchRun, peers: Sequence[Side] = (), kinds: Sequence[str] = tuple(KINDS)) -> Results:
@@ -225,7 +226,7 @@ def texts(target: LanguageModel, prompts: Prompts, alone: Sequence[Run], runs: S
 
 def prefill(bench: BenchRun, sides: Sequence[Side]) -> Iterator[Results]:
     """Yields for each side the milliseconds that it takes to read a long prompt, and to emit one token."""
-    ids = [*chain(*chain(*prompts_of(bench.pair.tokenizer).values()))][: bench.pair.target.max_length - 1]
+    ids = [*chain(*all_prompts(bench.pair.tokenizer))][: bench.pair.target.max_length - 1]
     batches = [[ids[:PREFILL]]] * bench.plan.latencies
     decoding = [side.decodes for side in sides]
     for side, runs in zip(sides, interleave({"": decoding}, batches, bench.seed, 1)[""], strict=True):

@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 
+from minispec.core.batch import Prompts
 from minispec.evidence.bench import batches, drafters, prediction, real, real_sizes, sections
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import PROMPT_TOKENS
 from minispec.evidence.bench.section import CORE, BenchRun, Plan, Results, Section, group
 from minispec.io.checkpoint import Pair, json_hash, weights_hash
 from minispec.io.files import check_writable, destination, read_json, write_json
+from minispec.io.tokenizer import Tokenizer
 
 FORMAT = 1
 TARGET_ONLY = ("target-only",)
@@ -33,7 +35,9 @@ SECTIONS: tuple[Section, ...] = (  # what others need comes first
     Section("drafters", drafters.measure, TARGET_ONLY, core=False, needs_draft=False),
     Section("rules", sections.rules, TARGET_ONLY, core=False),
     Section("real-sizes", real_sizes.measure, core=False, needs_draft=False),
-    Section(real.NAME, real.section, core=False, full=False, needs_draft=False),
+    Section(
+        "real", real.section, core=False, full=False, needs_draft=False, prompts=real.all_prompts
+    ),
 )
 NAMES = tuple(section.name for section in SECTIONS)
 
@@ -58,6 +62,12 @@ def choose(names: Sequence[str] = (), full: bool = False, has_draft: bool = True
         if section.name in chosen:
             chosen |= set(section.needs)
     return tuple(name for name in NAMES if name in chosen)
+
+
+def own_prompts(names: Sequence[str]) -> Callable[[Tokenizer], Prompts] | None:
+    """Returns what makes the prompts of sections that have the same ones of their own; None of others."""
+    makers = {section.prompts for section in SECTIONS if section.name in names}
+    return makers.pop() if len(makers) == 1 else None
 
 
 def run_bench(

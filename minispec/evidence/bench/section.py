@@ -16,6 +16,7 @@ from minispec.drafters.suffix import SuffixDrafter
 from minispec.evidence.bench.interleaved import Decodes, Key, Run, Setting, Tell, interleave
 from minispec.evidence.bench.measure import NEW_TOKENS, bench_prompts
 from minispec.io.checkpoint import Pair
+from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import BACKENDS, Models, on_backend
 
 Results = dict[str, Any]
@@ -32,6 +33,7 @@ class Section:
     core: bool = True  #: whether plain `bench` runs it
     full: bool = True  #: whether `bench --full` runs it
     needs_draft: bool = True  #: whether it needs a draft model
+    prompts: Callable[[Tokenizer], Prompts] | None = None  #: makes its own; None: it measures on the pair's
 
 
 @dataclass(frozen=True)

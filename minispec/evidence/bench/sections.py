@@ -24,7 +24,8 @@ from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.evidence.bench.measure import cost_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results
 from minispec.evidence.theory.advice import ADVICE_BELOW, advise
-from minispec.io.checkpoint import Pair, cache_folder, load_model, weights_hash
+from minispec.io.checkpoint import Pair, cache_folder, weights_hash
+from minispec.io.source import load_model
 from minispec.train.initialise import draw_weights
 
 TRIED_K = 5  # at which backends and threads are compared

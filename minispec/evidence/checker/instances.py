@@ -5,25 +5,24 @@ instances here have what rules fail on: zeros, ties, p = q, p = q but for roundi
 certainty, distributions that depend on the prefix, rows of several lengths, candidates that come twice.
 """
 
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 from itertools import product, starmap
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from minispec.drafters.chain import depths_of
 from minispec.evidence.checker.instance import CHOICES, Instance, Table, TableRow
+from minispec.io.files import read_table
 from minispec.verifiers.coupled import scramble
 
 TableMaker = Callable[[int, int, int], Table]
 
 UNEQUAL = 2**-43  # p and q differ so little; but by more than `NEGLIGIBLE`, so that a rejection is a branch
-FAMILIES = tomllib.loads(Path(__file__).with_name("instances.toml").read_text(encoding="utf-8"))
+FAMILIES = read_table(__file__, "instances.toml")
 
 
 def fractions(*weights: int) -> TableRow:

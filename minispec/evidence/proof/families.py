@@ -1,20 +1,19 @@
 """The cases of the proof, by family, read from families.toml; its first lines say how they are written."""
 
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from minispec.core.warp import Warp
 from minispec.evidence.proof.cases import ENUMERATED, Case
 from minispec.evidence.proof.models import MODELS
+from minispec.io.files import read_table
 from minispec.verifiers.registry import CHAINS, TREES
 
 Fields = Mapping[str, Any]
 
-TABLES = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))
+TABLES = read_table(__file__, "families.toml")
 FAMILIES: Mapping[str, list[Fields]] = TABLES["families"]
 RULES = CHAINS | {f"tree {name}": rule for name, rule in TREES.items()}
 CASE_FIELDS = {field.name for field in fields(Case)}

@@ -1,12 +1,11 @@
 """The zoo's cases, smallest first, read from cases.toml; its first lines say in which order they stand."""
 
-import tomllib
-from pathlib import Path
 
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.families import read_cases
+from minispec.io.files import read_table
 
-GROUPS = tomllib.loads(Path(__file__).with_name("cases.toml").read_text(encoding="utf-8"))["groups"]
+GROUPS = read_table(__file__, "cases.toml")["groups"]
 
 
 def size_ordered_cases(seed: int = 0) -> tuple[Case, ...]:

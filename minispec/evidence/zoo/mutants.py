@@ -1,12 +1,11 @@
 """The bugs of the zoo, by family, read from mutants.toml; its first lines say how they are written."""
 
-import tomllib
 from difflib import get_close_matches
-from pathlib import Path
 
 from minispec.evidence.zoo.mutation import Mutant
+from minispec.io.files import read_table
 
-TABLES = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text(encoding="utf-8"))
+TABLES = read_table(__file__, "mutants.toml")
 FAMILIES = {family: tuple(Mutant(**fields) for fields in bugs) for family, bugs in TABLES.items()}
 MUTANTS = tuple(mutant for family in FAMILIES.values() for mutant in family)
 

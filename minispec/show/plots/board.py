@@ -1,11 +1,9 @@
 """Drawing in inches: tiles, lines of text and keys, for figures without axes; and the title of all."""
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -14,6 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 from matplotlib.textpath import TextToPath
 
+from minispec.io.files import read_table
 from minispec.show.plots.charts import area, write_on
 from minispec.show.plots.style import TEXT, Picture, aligned
 from minispec.show.signs import STATES, State
@@ -22,7 +21,7 @@ GREY = "#595959"  # for text of lesser weight: still 7 to 1 on white
 MARGIN = 0.2  # inches, around the page
 SWATCH = 0.34  # side of a key's tile, in inches
 HEAD = 0.36  # height of a line of the title
-WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+WORDS = read_table(__file__, "words.toml")
 PARTS = ("title", "alt", "caption")  # of a table of words.toml
 
 

@@ -11,6 +11,7 @@ from minispec import load_pair
 from minispec.evidence.bench.run import NAMES, SECTIONS, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan, Section, group
 from minispec.evidence.bench.sections import widths
+from minispec.io.files import read_json
 
 
 def test_report_is_complete(report):
@@ -85,7 +86,7 @@ def test_predictions_are_written_before_anything_they_are_about_is_measured(pair
     out = tmp_path / "report.json"
 
     def look(bench):
-        partial_report = json.loads((tmp_path / "report.json.part").read_text())
+        partial_report = read_json(tmp_path / "report.json.part")
         predictions.extend(row["setting"] for row in partial_report["sections"]["prediction"]["settings"])
         assert "widths" not in partial_report["sections"] and not out.exists()
         return widths(bench)
@@ -94,7 +95,7 @@ def test_predictions_are_written_before_anything_they_are_about_is_measured(pair
     report = run_bench(pair, sections=choose(("prediction", "widths")), plan=tiny, output=out, more=more)
     rows = report["sections"]["prediction"]["compared"]["rows"]
     assert len(rows) == 6 and {row["setting"] for row in rows} == set(predictions)
-    assert json.loads(out.read_text()) == report and list(tmp_path.iterdir()) == [out]
+    assert read_json(out) == report and list(tmp_path.iterdir()) == [out]
 
 
 def test_a_cut_run_goes_on(pair, tiny, tmp_path):

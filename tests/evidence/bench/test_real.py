@@ -31,7 +31,7 @@ class Parrot:
 
 def test_every_drafter_has_a_row_for_each_kind(pair):
     """Greedy over all passes, sampled in one; the texts of all drafters are those of the target alone."""
-    report = run_bench(pair, sections=(real.NAME,), plan=PLAN)
+    report = run_bench(pair, sections=("real",), plan=PLAN)
     rows = report["real_models"]
     keys = [(row["kind"], row["temperature"], row["drafter"]) for row in rows]
     assert len(set(keys)) == len(keys) == len(real.KINDS) * 2 * len(DRAFTERS)

@@ -15,6 +15,7 @@ import pytest
 import torch
 from engines import PLAIN, check, engine_of, target_of
 from planted_engines import Alone
+from refusals import refused
 
 from minispec import Warp, check_engine
 from minispec.evidence.checker.beginnings import NextToken, grow
@@ -214,9 +215,8 @@ GOOD = {"generate": lambda prompt, n, seed: [0] * n, "target": lambda ids: [0.5,
 )
 def test_what_an_engine_may_not_do_is_one_clear_line(returned, words):
     """Of n tokens too few or too many; none of the vocabulary; no ids at all; and not to come back."""
-    with pytest.raises(ValueError, match=".") as caught:
+    with refused(".", words):
         check_engine(**GOOD | {"generate": lambda prompt, n, seed: returned(n)})
-    assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,8 @@ def test_what_an_engine_may_not_do_is_one_clear_line(returned, words):
     ],
 )
 def test_bad_input_is_one_clear_line(change, words):
-    with pytest.raises(ValueError, match=".") as caught:
+    with refused(".", words):
         check_engine(**GOOD | change)
-    assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_what_holds_ids_is_a_list_of_ids():

@@ -1,0 +1,58 @@
+"""Films the built playground, phase by phase, into docs/playground.gif, which the README shows.
+
+make docs && python docs/refresh_playground.py
+"""
+
+import io
+import shutil
+from pathlib import Path
+from urllib.parse import urlencode
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+DOCS = Path(__file__).resolve().parent
+PAGE = DOCS / "_build" / "html" / "playground" / "index.html"
+PICTURE = DOCS / "playground.gif"
+CHROMIUM = shutil.which("chromium")
+STATE = {"k": 4, "seed": 3}  # a round with a rejection, and one that keeps all of its draft
+SIZE = {"width": 820, "height": 1500}
+FIRST, LAST = "#play-phases", "#play-caches"  # what is to be seen, from above to below
+PHASES = 4  # of a round
+ROUNDS = 3
+SHOWN = 1600  # milliseconds of a phase
+COLOURS = 48
+
+
+def part(page):
+    """Returns where on a page the parts to be seen lie."""
+    first, last = (page.locator(name).bounding_box() for name in (FIRST, LAST))
+    width = max(first["width"], last["width"])
+    return {"x": first["x"], "y": first["y"], "width": width, "height": last["y"] + last["height"] - first["y"]}
+
+
+def film(page):
+    """Yields a picture of each phase, from the prefill on."""
+    page.goto(f"{PAGE.as_uri()}#{urlencode(STATE)}")
+    page.locator("#play:not([hidden])").wait_for()
+    for _ in range(1 + PHASES * ROUNDS):
+        yield Image.open(io.BytesIO(page.screenshot(clip=part(page), full_page=True)))
+        page.locator("#play-step").click()
+        page.mouse.move(0, 0)
+
+
+def write(frames):
+    """Writes pictures as one that moves, all as high as the highest."""
+    height = max(frame.height for frame in frames)
+    even = [Image.new("RGB", (frame.width, height), "white") for frame in frames]
+    for paper, frame in zip(even, frames, strict=True):
+        paper.paste(frame, (0, 0))
+    palette = even[-1].quantize(COLOURS)
+    first, *others = [paper.quantize(palette=palette, dither=Image.Dither.NONE) for paper in even]
+    first.save(PICTURE, save_all=True, append_images=others, duration=SHOWN, loop=0, optimize=True)
+
+
+if __name__ == "__main__":
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]) as browser:
+        write([*film(browser.new_page(viewport=SIZE))])
+    print(f"wrote {PICTURE}")

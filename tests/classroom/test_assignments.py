@@ -1,0 +1,164 @@
+"""Assignments: our solutions pass their private tests; planted wrong ones fail, each with its own message."""
+
+import ast
+import csv
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from otter.test_files.exception_test import ExceptionTestFile
+
+HERE = Path(__file__).parent
+ASSIGNMENTS = HERE.parents[1] / "docs/teaching/assignments"
+sys.path[:0] = [str(HERE), str(ASSIGNMENTS)]
+
+from hand_out import DRAWN, filled_in, hand_out, main, seed_of, tests_of  # noqa: E402
+from test_otter import PAGE, shell  # noqa: E402
+
+SECRET = "2027S"
+NAMES = sorted(path.stem for path in (ASSIGNMENTS / "private").glob("*.py"))
+WRONG = tomllib.loads((HERE / "assignments/wrong.toml").read_text(encoding="utf-8"))
+PLANTED = [(name, planted) for name, answers in WRONG.items() for planted in answers]
+SLOW: tuple[str, ...] = ()  # what trains; a job once a week asks all of their planted ones
+
+
+def text_of(folder, name):
+    return (folder / f"{name}.py").read_text(encoding="utf-8")
+
+
+def submission(name, student, planted=None):
+    """Returns a student's file: our solution, or a planted wrong one."""
+    source = filled_in(text_of(HERE / "assignments", name), name, seed_of(SECRET, name, student))
+    wrong = WRONG[name][planted] if planted else {}
+    for old, new in wrong.get("edits", {}).items():
+        assert old in source, old
+        source = source.replace(old, new)
+    return source + wrong.get("added", "")
+
+
+def marks(name, student, source):
+    """Returns what the private tests say: the file of tests, and the messages of the cases that fail."""
+    space = {}
+    exec(compile(source, f"{student}.py", "exec"), space)
+    tests = ExceptionTestFile.from_string(tests_of(name, seed_of(SECRET, name, student)))
+    tests.run(space)
+    return tests, {case.test_case.name: case.message for case in tests.test_case_results if not case.passed}
+
+
+def student_with(name, drawn):
+    """Returns the first of some students who has drawn this."""
+    for number in range(100):
+        space = {}
+        exec(tests_of(name, seed_of(SECRET, name, f"student {number}")), space)
+        given = space["parameters"](space["SEED"])
+        if all(given[key] == value for key, value in drawn.items()):
+            return f"student {number}"
+    raise LookupError(drawn)
+
+
+@pytest.mark.parametrize("student", ["ann", "ben", "cem"])
+@pytest.mark.parametrize("name", NAMES)
+def test_our_solution_passes(name, student):
+    """All points, for students who have drawn different numbers."""
+    tests, failed = marks(name, student, submission(name, student))
+    assert failed == {} and tests.score == tests.possible
+
+
+@pytest.mark.parametrize(("name", "planted"), PLANTED)
+def test_a_wrong_one_is_told_what_is_wrong(name, planted):
+    """The case that is about it fails, in its own words, and not all points are lost."""
+    wrong = WRONG[name][planted]
+    student = student_with(name, wrong.get("with", {}))
+    tests, failed = marks(name, student, submission(name, student, planted))
+    assert wrong["case"] in failed, failed
+    assert re.search(wrong["says"], failed[wrong["case"]], re.IGNORECASE), failed[wrong["case"]]
+    assert 0 < tests.score < tests.possible
+
+
+def test_each_has_five_wrong_ones_with_messages_of_their_own():
+    """And there are solutions, starter files and statements for all."""
+    assert sorted(WRONG) == NAMES
+    for name, answers in WRONG.items():
+        assert len(answers) >= 5
+        assert len({(wrong["case"], wrong["says"]) for wrong in answers.values()}) == len(answers)
+        assert DRAWN in text_of(ASSIGNMENTS / "starters", name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_handed_out(name):
+    """A blank starter file gets no point; two students have different numbers, a student the same again."""
+    starter = text_of(ASSIGNMENTS / "starters", name)
+    seeds = [seed_of(SECRET, name, student) for student in ("ann", "ben")]
+    one, other = (filled_in(starter, name, seed) for seed in seeds)
+    assert one != other and one == filled_in(starter, name, seeds[0]) and DRAWN not in one
+    tests, failed = marks(name, "ann", one)
+    assert tests.score == 0 and all("AssertionError" in m or "Malformed" in m for m in failed.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_starter_files_are_blank(name):
+    """Their functions are a docstring and three dots; those of the solution have the same arguments."""
+    starter, solution = (
+        {d.name: d for d in ast.parse(text_of(folder, name)).body if isinstance(d, ast.FunctionDef)}
+        for folder in (ASSIGNMENTS / "starters", HERE / "assignments")
+    )
+    for function, definition in starter.items():
+        assert ast.get_docstring(definition) and ast.unparse(definition.body[1:]) == "..."
+        assert ast.unparse(definition.args) == ast.unparse(solution[function].args)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_points_are_those_of_the_statement(name):
+    """Each case stands in the rubric with its points, and all together."""
+    (page,) = ASSIGNMENTS.glob(f"[1-6]_{name}.md")
+    text = page.read_text(encoding="utf-8")
+    cases = ExceptionTestFile.from_string(tests_of(name, "0")).test_cases
+    for case in cases:
+        assert f"| {case.name} | {case.points} |" in text, case.name
+    rows = re.findall(r"^\| .* \| (\d+) \|$", text, re.MULTILINE)
+    *points, automatic_and_by_hand = map(int, rows)
+    assert sum(points) == automatic_and_by_hand
+    title = text.splitlines()[0].removeprefix("# ")
+    assert f"[{title}]({page.name})" in (ASSIGNMENTS / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_class_is_graded_each_by_own_tests(tmp_path, monkeypatch):
+    """As the page says: a process for each, and a time limit; the tests are the student's own."""
+    monkeypatch.chdir(tmp_path)
+    for file, text in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)\n```", PAGE, re.DOTALL):
+        Path(file).write_text(text, encoding="utf-8")
+    assert main(["exercises", "surface", "ann", "ben", "--secret", SECRET]) == 0
+    Path("class").mkdir()
+    for student, planted in (("ann", None), ("ben", "no-cache")):
+        Path("class", f"{student}.py").write_text(submission("surface", student, planted), encoding="utf-8")
+    shell("bash grade.sh class && python marks.py", tmp_path)
+    rows = [*csv.DictReader(Path("marks.csv").open(encoding="utf-8"))]
+    assert [(row["student"], row["graded"], float(row["points"])) for row in rows] == [
+        ("ann", "True", 18.0),
+        ("ben", "True", 15.0),
+    ]
+    assert "caches are missing" in Path("results/ben/results.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize("name", NAMES)
+def test_all_are_graded_in_processes_of_their_own(name, tmp_path, monkeypatch):
+    """Our solution and every planted one, by otter: all points, and fewer."""
+    monkeypatch.chdir(tmp_path)
+    for file, text in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)\n```", PAGE, re.DOTALL):
+        Path(file).write_text(text, encoding="utf-8")
+    students = {"right": "ann"} | {p: student_with(name, w.get("with", {})) for p, w in WRONG[name].items()}
+    Path("class").mkdir()
+    for planted, student in students.items():
+        source = submission(name, student, None if planted == "right" else planted)
+        Path("class", f"{planted}.py").write_text(source, encoding="utf-8")
+        hand_out(Path("exercises"), name, SECRET, [student])
+        if planted != student:
+            Path("exercises", planted).mkdir(exist_ok=True)
+            Path("exercises", student, "autograder.zip").replace(f"exercises/{planted}/autograder.zip")
+    shell("bash grade.sh class && python marks.py", tmp_path)
+    points = {row["student"]: float(row["points"]) for row in csv.DictReader(Path("marks.csv").open())}
+    assert len(points) == len(students) and points.pop("right") > max(points.values())

@@ -28,7 +28,12 @@ def part(page):
     """Returns where on a page the parts to be seen lie."""
     first, last = (page.locator(name).bounding_box() for name in (FIRST, LAST))
     width = max(first["width"], last["width"])
-    return {"x": first["x"], "y": first["y"], "width": width, "height": last["y"] + last["height"] - first["y"]}
+    return {
+        "x": first["x"],
+        "y": first["y"],
+        "width": width,
+        "height": last["y"] + last["height"] - first["y"],
+    }
 
 
 def film(page):
@@ -53,6 +58,9 @@ def write(frames):
 
 
 if __name__ == "__main__":
-    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]) as browser:
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]) as browser,
+    ):
         write([*film(browser.new_page(viewport=SIZE))])
     print(f"wrote {PICTURE}")

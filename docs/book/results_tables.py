@@ -253,7 +253,9 @@ def decoding(report: Found) -> str:
             for one in row.get("decoding", ())
         }
         if cells:
-            rows.append({"shape": row["shape"], "weights": row["dtype"], "threads": str(row["threads"])} | cells)
+            rows.append(
+                {"shape": row["shape"], "weights": row["dtype"], "threads": str(row["threads"])} | cells
+            )
     columns = [*dict.fromkeys(name for row in rows for name in row)]
     return table(columns, [[row.get(name, "–") for name in columns] for row in rows], 3)
 

@@ -87,7 +87,10 @@ def train_for(
     run = cache_folder() / "runs" / f"eagle3-{sha256[:16]}-{json_hash(asdict(recipe))[:16]}"
     progress: list[Training] = []
     with training_bars(console, progress) as report:
-        texts = kept_texts(run / "texts.json", lambda: write_texts(on_backend(models, AUTO), models.tokenizer, recipe, report))
+        texts = kept_texts(
+            run / "texts.json",
+            lambda: write_texts(on_backend(models, AUTO), models.tokenizer, recipe, report),
+        )
         layer = train_eagle3(models.target, texts, recipe, run / "state.safetensors", report)
     seconds = {step.model: step.seconds for step in progress}  # the last of each part
     info = {
@@ -103,7 +106,13 @@ def train_for(
     }
     save_eagle3(layer, folder, target or models.name, recipe.unrolled, info)
     shutil.rmtree(run)
-    return {"drafter": EAGLE3.name, "pair": models.name, "file": str(folder), **info, "tokens_per_target_call": None}
+    return {
+        "drafter": EAGLE3.name,
+        "pair": models.name,
+        "file": str(folder),
+        **info,
+        "tokens_per_target_call": None,
+    }
 
 
 def kept_texts(path: Path, write: Callable[[], Sequence[Text]]) -> list[Text]:

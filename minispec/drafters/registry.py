@@ -20,5 +20,18 @@ MODEL = DrafterEntry(
 )
 DRAFTERS = {
     entry.name: entry
-    for entry in (MODEL, NGRAM, SUFFIX, EXIT, MEDUSA, EAGLE, EAGLE3, PARALLEL, TREE, MEDUSA_TREE, CHOICE, EAGLE3_CHOICE)
+    for entry in (
+        MODEL,
+        NGRAM,
+        SUFFIX,
+        EXIT,
+        MEDUSA,
+        EAGLE,
+        EAGLE3,
+        PARALLEL,
+        TREE,
+        MEDUSA_TREE,
+        CHOICE,
+        EAGLE3_CHOICE,
+    )
 }

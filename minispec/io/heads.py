@@ -15,11 +15,11 @@ from torch import nn
 
 from minispec.core.model import GPT
 from minispec.drafters.eagle import FeatureLayer
+from minispec.drafters.eagle3 import Eagle3Layer
 from minispec.drafters.exit import Exit
 from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelLayers
 from minispec.io.checkpoint import SHIPPED, Pair, cache_folder, describe_mismatch, tensors_hash
-from minispec.drafters.eagle3 import Eagle3Layer
 from minispec.io.files import format_path, format_value, write_tensors
 from minispec.io.llama import check_types
 from minispec.io.speculators import load_eagle3
@@ -37,7 +37,8 @@ MAX_NUMBER = 64  # of layers or heads
 
 def heads_folder(pair: Pair) -> Path:
     """Returns where a pair's heads are: where it says, or beside it; for a shipped pair, and models that are no
-    pair, in the cache."""
+    pair, in the cache.
+    """
     if pair.heads is not None:
         return pair.heads
     if pair.folder.parent == SHIPPED or "sources" in pair.info:
@@ -109,7 +110,9 @@ def load_eagle3_of(pair: Pair) -> tuple[Eagle3Layer, dict[str, Any]]:
         raise ValueError(f"{format_path(folder)} has no eagle3 drafter; {advice}")
     layer, info = load_eagle3(folder, pair.target)
     if "target_sha256" in info and info["target_sha256"] != target_hash(pair):
-        raise ValueError(f"{format_path(folder)} was made for another target, of the same sizes; train it again")
+        raise ValueError(
+            f"{format_path(folder)} was made for another target, of the same sizes; train it again"
+        )
     return layer, info
 
 

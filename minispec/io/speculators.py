@@ -45,7 +45,12 @@ def save_eagle3(layer: Eagle3Layer, folder: Path, target: str, k: int, info: Map
         k: how many tokens it is meant to draft.
         info: how it was trained, and `target_sha256`.
     """
-    method = {"proposal_type": "greedy", "speculative_tokens": k, "verifier_accept_k": 1, "accept_tolerance": 0.0}
+    method = {
+        "proposal_type": "greedy",
+        "speculative_tokens": k,
+        "verifier_accept_k": 1,
+        "accept_tolerance": 0.0,
+    }
     config = {
         "architectures": ["Eagle3Speculator"],
         **REQUIRED,
@@ -86,13 +91,19 @@ def load_eagle3(folder: Path, target: GPT) -> tuple[Eagle3Layer, dict[str, Any]]
     config = config_from_json(sizes, path)
     own = replace(target.config, layers=1, ffn=config.ffn, tied=False, qkv_bias=False, qk_norm=False)
     if replace(config, max_length=own.max_length, norm_eps=own.norm_eps, tied=False) != own:
-        raise ValueError(f"{path} was made for another target: its layer has other sizes, or rotates otherwise")
+        raise ValueError(
+            f"{path} was made for another target: its layer has other sizes, or rotates otherwise"
+        )
     taps = data.get("eagle_aux_hidden_state_layer_ids") or usual_taps(target.config.layers)
     if not all(type(tap) is int and 1 <= tap <= target.config.layers for tap in taps):
-        raise ValueError(f"{path} taps after layers {format_value(taps)}; the target has {target.config.layers}")
+        raise ValueError(
+            f"{path} taps after layers {format_value(taps)}; the target has {target.config.layers}"
+        )
     weights, info = read_weights(folder / WEIGHTS)
     ids = read_ids(weights, folder / WEIGHTS, target.vocab_size)
-    layer = Eagle3Layer(replace(own, norm_eps=config.norm_eps), taps, ids, data.get("norm_before_residual", False))
+    layer = Eagle3Layer(
+        replace(own, norm_eps=config.norm_eps), taps, ids, data.get("norm_before_residual", False)
+    )
     weights = {name: weight for name, weight in weights.items() if name != "embed_tokens.weight"}
     check_types(weights)
     if mismatch := describe_mismatch(layer, weights):
@@ -122,5 +133,7 @@ def read_ids(weights: dict[str, torch.Tensor], path: Path, vocab_size: int) -> t
         raise ValueError(f"{path}: d2t should be a row of integers")
     ids = offsets.long() + torch.arange(len(offsets))
     if not len(ids) or int(ids.min()) < 0 or int(ids.max()) >= vocab_size or len(ids.unique()) < len(ids):
-        raise ValueError(f"{path}: d2t should lead to different ids of the target, from 0 to {vocab_size - 1}")
+        raise ValueError(
+            f"{path}: d2t should lead to different ids of the target, from 0 to {vocab_size - 1}"
+        )
     return ids

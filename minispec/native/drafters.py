@@ -3,8 +3,8 @@
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.drafters.costs import Costs
-from minispec.drafters.entry import DrafterEntry, Parts
 from minispec.drafters.eagle3 import Eagle3Choice, Eagle3Drafter
+from minispec.drafters.entry import DrafterEntry, Parts
 from minispec.drafters.exit import ExitDrafter
 from minispec.io.checkpoint import Pair
 from minispec.io.heads import load_heads
@@ -41,4 +41,6 @@ def make_drafter(
 
 def target_for(drafter: Drafter, models: Models) -> LanguageModel:
     """Returns what a drafter's drafts are verified by: a drafter may share the target's layers."""
-    return drafter.target if isinstance(drafter, ExitDrafter | Eagle3Drafter | Eagle3Choice) else models.target
+    return (
+        drafter.target if isinstance(drafter, ExitDrafter | Eagle3Drafter | Eagle3Choice) else models.target
+    )

@@ -55,7 +55,9 @@ class NativeEagle3GPT(Eagle3GPT):
         threads = min(threads_for(sum(p.numel() for p in layer.parameters())), native.threads)
         self._joined = deepcopy(cast(JoinedBlock, layer.layers[0])).to(self.dtype)
         self._head = pack_matrix(native.native, layer.lm_head, threads)
-        packed = pack_layers(native.native, config, threads, [narrowed(layer)], layer.norm, (None, self._head))
+        packed = pack_layers(
+            native.native, config, threads, [narrowed(layer)], layer.norm, (None, self._head)
+        )
         self.layers = NativeLayers(native.native, packed, config, 1, native.weights_dtype, threads)
         attention = self._joined.self_attn
         parts = [attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]
@@ -70,7 +72,8 @@ class NativeEagle3GPT(Eagle3GPT):
     def features(self, hidden: Tensor) -> Tensor:
         """Joins the streams of hidden states [B, n, (taps + 1) · D]: [B, n, D]."""
         check_width(hidden.shape[-1], self.tapped.hidden_size)
-        return multiplied(self.native, self._fc, hidden[..., : self._fc.sizes[0]])
+        streams = hidden[..., : self._fc.sizes[0]].to(self.dtype)
+        return multiplied(self.native, self._fc, streams)
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""

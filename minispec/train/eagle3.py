@@ -29,7 +29,23 @@ from minispec.train.heads import UnrolledCache, decayed_mean, unrolled_mask
 from minispec.train.training import Progress, Reporter, State, autocast, descend, divergence
 
 FIRST_WORDS = (
-    *("What", "How", "Why", "Who", "When", "Which", "Can", "Could", "Is", "Are", "Do", "Should", "I", "My", "If"),
+    *(
+        "What",
+        "How",
+        "Why",
+        "Who",
+        "When",
+        "Which",
+        "Can",
+        "Could",
+        "Is",
+        "Are",
+        "Do",
+        "Should",
+        "I",
+        "My",
+        "If",
+    ),
     *("Write", "Give", "Explain", "Tell", "Please", "List", "Describe", "Make", "Help", "Suggest", "Compare"),
 )
 TEMPERATURE = 0.9  # of messages; answers are the most probable ones
@@ -57,13 +73,17 @@ class Eagle3Recipe:
     vocab: int = 8_192  #: ids that are drafted
     ffn: int = 1_536  #: inner width of the layer's feed-forward network
     rate: float = 2e-3  #: the highest learning rate (AdamW)
-    unrolled: int = 3  #: tokens of a draft that it learns to guess; only the first, in the first fifth of the steps
+    unrolled: int = (
+        3  #: tokens of a draft that it learns to guess; only the first, in the first fifth of the steps
+    )
     dropout: float = 0.1  #: of features and embeddings
     seed: int = 0  #: of texts, initialisation and order
 
     def scaled(self, scale: float) -> Self:
         """Returns a longer or a shorter training."""
-        return replace(self, tokens=max(1, round(self.tokens * scale)), steps=max(1, round(self.steps * scale)))
+        return replace(
+            self, tokens=max(1, round(self.tokens * scale)), steps=max(1, round(self.steps * scale))
+        )
 
 
 # ---- Texts
@@ -114,7 +134,9 @@ def write_texts(models: Models, tokenizer: Tokenizer, recipe: Eagle3Recipe, repo
     written = 0
     for number in count():
         prompts = write_prompts(models, tokenizer, 1_000 * recipe.seed + number)
-        for prompt, answer in zip(prompts, decode(models, prompts, ANSWER, 0.0, 0, tokenizer.ends), strict=True):
+        for prompt, answer in zip(
+            prompts, decode(models, prompts, ANSWER, 0.0, 0, tokenizer.ends), strict=True
+        ):
             text = Text([*prompt, *answer], len(prompt))
             if texts.setdefault(tuple(text.ids), text) is text:
                 written += len(answer)
@@ -157,7 +179,8 @@ def grouped(texts: Sequence[Text], recipe: Eagle3Recipe) -> list[list[int]]:
         order = sorted(range(len(texts)), key=lambda i: len(texts[i].ids) + float(noise[i]))
         epoch: list[list[int]] = [[]]
         for i in order:
-            if epoch[-1] and (len(epoch[-1]) + 1) * len(texts[i].ids) > recipe.batch:
+            together = [*epoch[-1], i]
+            if epoch[-1] and len(together) * max(len(texts[j].ids) for j in together) > recipe.batch:
                 epoch.append([])
             epoch[-1].append(i)
         groups += [epoch[i] for i in torch.randperm(len(epoch), generator=generator).tolist()]
@@ -213,7 +236,9 @@ def make_eagle3(target: GPT, ids: Tensor, ffn: int) -> Eagle3Layer:
     return layer
 
 
-def guesses(layer: Eagle3Layer, target: GPT, batch: Batch, steps: int, dropout: float) -> Iterator[tuple[Tensor, Tensor]]:
+def guesses(
+    layer: Eagle3Layer, target: GPT, batch: Batch, steps: int, dropout: float
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Drafts so many tokens along texts, from everywhere at once (see `train/heads.py`).
 
     Yields for each token of a draft its logits [m, ids], and which m positions they are for: [B, n] bool.
@@ -256,7 +281,9 @@ def train_eagle3(
         batch = batch_of([texts[i] for i in chosen], [states[i] for i in chosen], width)
         batch = batch._replace(streams=batch.streams * scale)
         unrolled = 1 if step < recipe.steps / 5 else recipe.unrolled
-        torch.manual_seed(recipe.seed + step)  # of dropout: a run that goes on draws as one that was not killed
+        torch.manual_seed(
+            recipe.seed + step
+        )  # of dropout: a run that goes on draws as one that was not killed
         with autocast(target.device):
             wanted = F.linear(batch.hidden.to(head.dtype), head)
             losses = [

@@ -58,7 +58,9 @@ def tasks(name):
     """Returns what each numbered heading of a page asks, and what is folded under it, in order."""
     parts = re.split(r"(?m)^## (\d+)\. ", (TEACHING / name).read_text(encoding="utf-8"))
     assert [int(number) for number in parts[1::2]] == [*range(1, len(parts) // 2 + 1)]
-    found = [re.fullmatch(r"(.*)<details>.*?</summary>(.*)</details>\n+", part, re.DOTALL) for part in parts[2::2]]
+    found = [
+        re.fullmatch(r"(.*)<details>.*?</summary>(.*)</details>\n+", part, re.DOTALL) for part in parts[2::2]
+    ]
     return [(task[1], re.sub(r"(?m)^\d+\. ", "", task[2])) for task in found]
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from checkpoints import chatml, write_tokenizer
 from interruptions import forks, in_a_child, interrupt_at
+from minispec.io.two_folders import load_models
 from pairs import build_pair, edit_json, files_below, tiny_config
 from refusals import refused
 
@@ -19,7 +20,6 @@ from minispec.io import files
 from minispec.io.checkpoint import weights_hash
 from minispec.io.export import HEAD_DIMS, export_pair
 from minispec.io.files import read_json
-from minispec.io.two_folders import load_models
 
 TEXTS = ("Once there were two friends.", "The cat sat", " two  spaces,\n\nnaïve 猫", "")
 SHAPES = {  # what a model of heads of size 4 has besides, and the size that is written
@@ -99,7 +99,9 @@ def test_our_loader_reads_the_same_tokenizer(stories):
     """Ids, and what ends a text, which the configs name: without that, transformers takes id 2 for it."""
     pair, folder = stories
     loaded = load_models(folder / "target", folder / "draft")
-    assert [loaded.tokenizer.encode(text) for text in TEXTS] == [pair.tokenizer.encode(text) for text in TEXTS]
+    assert [loaded.tokenizer.encode(text) for text in TEXTS] == [
+        pair.tokenizer.encode(text) for text in TEXTS
+    ]
     assert (loaded.tokenizer.ends, loaded.tokenizer.begin) == (pair.tokenizer.ends, ())
     for name in ("config.json", "generation_config.json"):
         assert read_json(folder / "draft" / name)["eos_token_id"] == pair.tokenizer.end_of_text

@@ -108,6 +108,8 @@ def test_another_target_is_refused(target, tmp_path):
     """One of another width, with other heads, or with other rotations."""
     save_eagle3(drawn_layer(target), tmp_path / "head", "owner/name", 3, {})
     for changes in ({"width": 32}, {"kv_heads": 4}, {"rope_theta": 5e5}, {"vocab_size": 65}):
-        other = tiny.gpt(tiny.config(**{"vocab_size": 64, "layers": 5} | changes), seed=6, dtype=torch.float32)
+        other = tiny.gpt(
+            tiny.config(**{"vocab_size": 64, "layers": 5} | changes), seed=6, dtype=torch.float32
+        )
         with refused("made for another target"):
             load_eagle3(tmp_path / "head", other)

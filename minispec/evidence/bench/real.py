@@ -16,8 +16,8 @@ from minispec.core.model import LanguageModel
 from minispec.drafters.adaptive import LARGEST_K
 from minispec.drafters.choice import CHOICE
 from minispec.drafters.costs import Costs
-from minispec.drafters.entry import Parts
 from minispec.drafters.eagle3 import EAGLE3, EAGLE3_CHOICE
+from minispec.drafters.entry import Parts
 from minispec.drafters.exit import untrained_exit
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench import real_sizes
@@ -38,8 +38,8 @@ from minispec.evidence.proof.ties import first_flip
 from minispec.io.chat import render_chats
 from minispec.io.checkpoint import Pair
 from minispec.io.files import read_table
-from minispec.io.tokenizer import Tokenizer
 from minispec.io.heads import find_eagle3
+from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import NATIVE, Models
 from minispec.native.drafters import target_for
 from minispec.native.loop import Forwards
@@ -50,7 +50,14 @@ ALONE = "target-only"
 AGAIN = "target-only again"
 # K of each drafter: a native forward reads nine tokens in little more time than one. An exit without training
 # is seldom right, so it drafts less, and in one pass only.
-WIDTHS = {"ngram": 8, "suffix": 8, "exit": 4, CHOICE.name: LARGEST_K, EAGLE3.name: 3, EAGLE3_CHOICE.name: LARGEST_K}
+WIDTHS = {
+    "ngram": 8,
+    "suffix": 8,
+    "exit": 4,
+    CHOICE.name: LARGEST_K,
+    EAGLE3.name: 3,
+    EAGLE3_CHOICE.name: LARGEST_K,
+}
 TRAINED = (EAGLE3.name, EAGLE3_CHOICE.name)  # take part where a target has them
 ONCE = ("exit",)
 CACHED = 200  # tokens in the cache when forwards are timed

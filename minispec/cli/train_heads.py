@@ -75,7 +75,7 @@ def train_drafter(
 def train_for(
     pair: str | None, target: str | None, seed: int, scale: float, out: Path | None, console: Console
 ) -> dict[str, Any]:
-    """Trains an EAGLE-3 drafter on what a target writes, and returns what `--json` prints; a killed run goes on.
+    """Trains an EAGLE-3 drafter on what a target writes; returns what `--json` prints. A killed run goes on.
 
     The target is that of a pair, or any: computed in bfloat16, natively where that can be had.
     """

@@ -154,7 +154,7 @@ class FeatureDrafter(TargetDrafter):
             self._skipped[row] = skipped
 
     def _skips(self, prompts: Prompts) -> list[int]:
-        """Returns how many first tokens of each prompt are not read; its last one, which is pending, will be."""
+        """Returns how many first tokens of each prompt are not read; the pending one will be."""
         return [min(self.model.skipped, len(prompt) - 1) for prompt in prompts]
 
     def _prefill(self, prompts: Prompts, hidden: Tensor) -> tuple[KVCache, Tensor]:

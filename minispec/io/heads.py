@@ -36,9 +36,7 @@ MAX_NUMBER = 64  # of layers or heads
 
 
 def heads_folder(pair: Pair) -> Path:
-    """Returns where a pair's heads are: where it says, or beside it; for a shipped pair, and models that are no
-    pair, in the cache.
-    """
+    """Returns where a pair's heads are: beside it, or in the cache for what is shipped or no pair."""
     if pair.heads is not None:
         return pair.heads
     if pair.folder.parent == SHIPPED or "sources" in pair.info:

@@ -170,7 +170,7 @@ class NativeLayers:
         settings: Mapping[str, Any],
         width: int,
     ) -> Tensor:
-        """Reads ids [B, n], and what is given for each, as `read` does, so many tokens of each row at a time."""
+        """Reads ids [B, n], and what is given for each, as `read` does: so many of each row at a time."""
         held = self.usable(cache, len(ids), layers)
         before = held.row_lengths
         held.check_space(ids.shape[1])
@@ -180,7 +180,7 @@ class NativeLayers:
         try:
             for first in range(0, ids.shape[1], width):
                 part = slice(first, first + width)
-                of_part = {name: numbers[:, part] for name, numbers in given.items()}
+                of_part: dict[str, Any] = {name: numbers[:, part] for name, numbers in given.items()}
                 made.append(self.read(ids[:, part], held, layers, **of_part, **settings))
         except (ValueError, MemoryError):
             held.hold(before)

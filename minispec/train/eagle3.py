@@ -12,15 +12,15 @@ from itertools import count
 from math import nan
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from minispec.core.batch import Request
-from minispec.core.model import GPT
-from minispec.drafters.eagle3 import Eagle3Layer, TappedGPT
+from minispec.core.model import GPT, Block
+from minispec.drafters.eagle3 import Eagle3Layer, JoinedBlock, TappedGPT
 from minispec.io.chat import mark_of, render_chats
 from minispec.io.speculators import usual_taps
 from minispec.io.tokenizer import Tokenizer
@@ -152,7 +152,7 @@ def write_texts(models: Models, tokenizer: Tokenizer, recipe: Eagle3Recipe, repo
 
 @torch.no_grad()
 def read_states(target: GPT, taps: Sequence[int], texts: Sequence[Text], report: Reporter) -> list[Tensor]:
-    """Reads texts: the streams at the taps and the last hidden state, [n, (taps + 1) · D] each, in bfloat16."""
+    """Reads texts: streams at the taps and the last hidden state, [n, (taps + 1) · D] each, in bfloat16."""
     started = perf_counter()
     tapped = TappedGPT(target, taps)
     states = []
@@ -163,7 +163,7 @@ def read_states(target: GPT, taps: Sequence[int], texts: Sequence[Text], report:
 
 
 def frequent_ids(texts: Sequence[Text], vocab_size: int, most: int) -> Tensor:
-    """Returns the ids that come most often in answers, ascending; where that is not enough, the first others."""
+    """Returns the ids that come most often in answers, ascending; the first others, where there are few."""
     counts = torch.zeros(vocab_size)
     for text in texts:
         counts += torch.bincount(torch.tensor(text.ids[text.begin :]), minlength=vocab_size)
@@ -211,25 +211,26 @@ def batch_of(texts: Sequence[Text], states: Sequence[Tensor], width: int) -> Bat
 
 
 def make_eagle3(target: GPT, ids: Tensor, ffn: int) -> Eagle3Layer:
-    """Returns a layer that begins like the target's last one: with its weights, and on its last stream alone."""
+    """Returns a layer that begins with the weights of the target's last one, on its last stream alone."""
     width = target.config.width
     layer = Eagle3Layer(replace(target.config, ffn=ffn), usual_taps(target.config.layers), ids).float()
-    last, block = target.layers[-1], layer.layers[0]
-    weights = {name: weight.float() for name, weight in last.state_dict().items()}
+    last = cast(Block, target.layers[-1])
+    block = cast(JoinedBlock, layer.layers[0])
+    mine, theirs = block.self_attn, last.self_attn
+    inner = min(ffn, target.config.ffn)
     with torch.no_grad():
         layer.fc.weight.normal_(0, 0.002)
         layer.fc.weight[:, -width:] += torch.eye(width)
-        for name in ("q_proj", "k_proj", "v_proj"):
-            both = block.get_submodule(f"self_attn.{name}").weight
-            both.normal_(0, 0.02)
-            both[:, width:] = weights[f"self_attn.{name}.weight"]
-        block.self_attn.o_proj.weight.copy_(weights["self_attn.o_proj.weight"])
-        inner = min(ffn, target.config.ffn)
-        for name in ("gate_proj", "up_proj"):
-            block.get_submodule(f"mlp.{name}").weight[:inner] = weights[f"mlp.{name}.weight"][:inner]
-        block.mlp.down_proj.weight[:, :inner] = weights["mlp.down_proj.weight"][:, :inner]
-        block.hidden_norm.weight.copy_(weights["input_layernorm.weight"])
-        block.post_attention_layernorm.weight.copy_(weights["post_attention_layernorm.weight"])
+        pairs = [(mine.q_proj, theirs.q_proj), (mine.k_proj, theirs.k_proj), (mine.v_proj, theirs.v_proj)]
+        for both, half in pairs:
+            both.weight.normal_(0, 0.02)
+            both.weight[:, width:] = half.weight
+        mine.o_proj.weight.copy_(theirs.o_proj.weight)
+        block.mlp.gate_proj.weight[:inner] = last.mlp.gate_proj.weight[:inner]
+        block.mlp.up_proj.weight[:inner] = last.mlp.up_proj.weight[:inner]
+        block.mlp.down_proj.weight[:, :inner] = last.mlp.down_proj.weight[:, :inner]
+        block.hidden_norm.weight.copy_(last.input_layernorm.weight)
+        block.post_attention_layernorm.weight.copy_(last.post_attention_layernorm.weight)
         layer.norm.weight.copy_(0.3 * target.norm.weight)  # at first unsure
         layer.lm_head.weight.copy_(target.lm_head.weight[ids])
     layer.lm_head.requires_grad_(False)  # the target's, and it stays so

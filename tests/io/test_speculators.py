@@ -1,4 +1,4 @@
-"""EAGLE-3 drafters on disk: what was written comes back, the library reads it, and damage is refused in a line."""
+"""EAGLE-3 drafters on disk: what was written comes back, the library reads it, damage is refused."""
 
 import json
 

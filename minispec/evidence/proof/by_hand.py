@@ -14,7 +14,7 @@ from torch import Tensor
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.warp import ROUNDING, Warp, one_hot
-from minispec.drafters.eagle import FeatureDrafter
+from minispec.drafters.eagle import FeatureDrafter, FeatureGPT
 from minispec.drafters.exit import ExitDrafter
 from minispec.drafters.lookup import LookupDrafter
 from minispec.drafters.medusa import MedusaDrafter
@@ -123,14 +123,15 @@ def expected_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> 
         return drafter.model.after(
             drafter.model.with_masks(committed, None, len(drafted))[:, -1], tokens[:, -1]
         )
-    if isinstance(drafter, FeatureDrafter):  # on the target's features of the text, and its own of the draft
-        target_states = drafter.model.target.hidden(committed)
+    features_of = drafter.model if isinstance(drafter, FeatureDrafter) else None
+    if isinstance(features_of, FeatureGPT):  # on the target's features of the text, and its own of the draft
+        target_states = features_of.target.hidden(committed)
         features = torch.cat([torch.zeros_like(target_states[:, :1]), target_states[:, :-1]], dim=1)
         for n in range(len(text), tokens.shape[1] + 1):
-            features_after = drafter.model.layer(tokens[:, :n], features, drafter.model.target)
+            features_after = features_of.layer(tokens[:, :n], features, features_of.target)
             features = torch.cat([features, features_after[:, -1:]], dim=1)
-        return drafter.model.target.head(features_after)[:, -1]
-    return logits_after(case.draft, [text + drafted])  # a model's
+        return features_of.target.head(features_after)[:, -1]
+    return logits_after(case.draft, [text + drafted])  # a feature_model's
 
 
 def lookup_logits(longest: int, case: Case, text: Text, drafted: Text) -> Tensor:

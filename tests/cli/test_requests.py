@@ -24,6 +24,7 @@ PROMPTS = [
 CAPS = [9, 3, 30, 1, 14]
 REQUESTS = [{"prompt": item, "max_new_tokens": cap} for item, cap in zip(PROMPTS, CAPS, strict=True)]
 GREEDY = "--temperature 0 --dtype float64 --ignore-eos"
+SHIPPED = [name for name in DRAFTERS if "eagle3" not in name]  # what the shipped pair has all parts of
 
 
 @pytest.fixture
@@ -67,9 +68,9 @@ def test_every_drafter_decodes_them(answers):
     """Those that were trained, too, and exact mode: the target's texts, in fewer calls."""
     alone, *others = (
         sorted(answers(f"{GREEDY} {more} --batch-size 2"), key=lambda answer: answer["prompt_id"])
-        for more in ("--target-only", "--exact", *(f"--drafter {name}" for name in DRAFTERS))
+        for more in ("--target-only", "--exact", *(f"--drafter {name}" for name in SHIPPED))
     )
-    assert len(others) == 1 + len(DRAFTERS)
+    assert len(others) == 1 + len(SHIPPED)
     for decoded in others:
         assert [item["tokens"] for item in decoded] == [item["tokens"] for item in alone]
         assert sum(item["target_calls"] for item in decoded) < sum(item["target_calls"] for item in alone)

@@ -3,7 +3,6 @@
 Numbers are those that were measured and come with the package.
 """
 
-
 from book.bench_plots import every_prediction, matrix, seven_billion, speeds_of, tokens_per_second
 from book.handouts import numbers_drawn
 from book.reports import saved_reports

@@ -149,7 +149,6 @@ class NoiseRecord(SourceRecord):
         super().__init__(None, 0, 0, source.key % 2**63, *map(ctypes.addressof, self._held))
 
 
-
 def warp_record(warp: Warp) -> WarpRecord:
     """Returns a warp as the library reads it; TypeError or ValueError if something is no setting of one."""
     check_temperature(warp.temperature)

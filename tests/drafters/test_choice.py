@@ -27,7 +27,6 @@ from minispec.drafters.adaptive import AdaptiveDrafter
 from minispec.drafters.choice import ChoosingDrafter, MatchAcceptance
 from minispec.evidence.proof.cases import ENUMERATED
 
-
 # Milliseconds that a model of 135M parameters was seen to take, by how many tokens it reads.
 MEASURED = Costs(0.0, {1: 9.8, 2: 9.9, 3: 10.0, 5: 10.2, 9: 14.2, 17: 23.0}, round=0.05)
 FREE = Costs(0.0, {1: 1.0, 17: 1.0001})
@@ -42,7 +41,6 @@ def look_ups(vocab_size):
 def chooser(vocab_size=64, costs=MEASURED, **settings):
     """Returns a choice between both look-ups."""
     return ChoosingDrafter(look_ups(vocab_size), costs, **settings)
-
 
 
 def modelled(drafter, prompt, text, k, costs=MEASURED):

@@ -35,9 +35,7 @@ SECTIONS: tuple[Section, ...] = (  # what others need comes first
     Section("drafters", drafters.measure, TARGET_ONLY, core=False, needs_draft=False),
     Section("rules", sections.rules, TARGET_ONLY, core=False),
     Section("real-sizes", real_sizes.measure, core=False, needs_draft=False),
-    Section(
-        "real", real.section, core=False, full=False, needs_draft=False, prompts=real.all_prompts
-    ),
+    Section("real", real.section, core=False, full=False, needs_draft=False, prompts=real.all_prompts),
 )
 NAMES = tuple(section.name for section in SECTIONS)
 

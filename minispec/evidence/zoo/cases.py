@@ -1,6 +1,5 @@
 """The zoo's cases, smallest first, read from cases.toml; its first lines say in which order they stand."""
 
-
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.families import read_cases
 from minispec.io.files import read_table

@@ -1,4 +1,4 @@
-"""Damaged files: junk in any place of a JSON document, bits and ends of others, and copies with such damage."""
+"""Damaged files: junk in any place of a JSON document, flipped bits, other ends; and copies with damage."""
 
 import random
 import shutil
@@ -58,7 +58,7 @@ def damage(data, choose):
 
 
 def flip(dice, path, heads):
-    """Flips one to eight bits of a file, often in one of its first so many bytes: where it says what it holds."""
+    """Flips one to eight bits of a file, often in its first so many bytes: where it says what it holds."""
     data = bytearray(path.read_bytes())
     head = min(len(data), dice.choice((*heads, len(data))))
     for _ in range(dice.choice((1, 1, 2, 8))):

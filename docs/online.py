@@ -60,7 +60,8 @@ TEXT = """<!-- Written by docs/online.py: change that, or docs/_repository.txt, 
 
 {state}
 
-Neither was tried: both need an address to fetch from. A test checks Binder's list of packages and its start script.
+Neither was tried: both need an address to fetch from. A test checks Binder's list of packages and its
+start script.
 
 ## Binder
 

@@ -215,7 +215,7 @@ def shapes(report: Found) -> str:
 
 
 def forwards(report: Found) -> str:
-    """Returns milliseconds of native forwards with the most threads, and how many times as long others take."""
+    """Returns milliseconds of native forwards with the most threads, and by how much others take longer."""
     most = max(row["threads"] for row in report["real_sizes"])
     found = tables.real_sizes([row for row in report["real_sizes"] if row["threads"] == most], times)
     shape, weights, _, n, native, *others = found.columns
@@ -243,7 +243,7 @@ def gains(report: Found) -> str:
 
 
 def decoding(report: Found) -> str:
-    """Returns how long decoding takes beside its forwards: milliseconds a token, and over them in brackets."""
+    """Returns how long decoding takes: milliseconds a token, and in brackets over its forwards."""
     rows = []
     for row in report.get("real_sizes", ()):
         cells = {
@@ -253,9 +253,8 @@ def decoding(report: Found) -> str:
             for one in row.get("decoding", ())
         }
         if cells:
-            rows.append(
-                {"shape": row["shape"], "weights": row["dtype"], "threads": str(row["threads"])} | cells
-            )
+            place = {"shape": row["shape"], "weights": row["dtype"], "threads": str(row["threads"])}
+            rows.append(place | cells)
     columns = [*dict.fromkeys(name for row in rows for name in row)]
     return table(columns, [[row.get(name, "–") for name in columns] for row in rows], 3)
 

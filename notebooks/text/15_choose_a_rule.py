@@ -186,7 +186,7 @@ assert damage(texts) < 1e-12 and abs(block - 11 / 9) < 1e-12
 # %% [markdown]
 # The same text, and 11/9 tokens instead of 10/9. By hand: both tokens are kept with (4·1/4 + 2·1 +
 # 2·1/2 + 1·1)/9 = 5/9. After a the first coin is 0, after b 1. So one token alone is kept in a
-# drafted ba whose second coin is a no: 2/9 · 1/2 = 1/9. And 2 · 5/9 + 1/9 = 11/9.
+# drafted ba whose second coin fails: 2/9 · 1/2 = 1/9. And 2 · 5/9 + 1/9 = 11/9.
 #
 # No lossless rule accepts more than the sum, over all beginnings, of the smaller probability: here
 # 12/9. To come closer takes p after tokens not drafted.

@@ -413,7 +413,8 @@ def two_caches():
 def cost_and_k():
     """Question 4."""
     emitted = said(*(expected_tokens(0.75, k) for k in (3, 6)))
-    short, long = [0.75] * 3, [0.75] * 6
+    short = [0.75] * 3
+    long = [0.75] * 6
     gains = (refined_speed_up(short, 16, 2, lambda n: 18), refined_speed_up(long, 16, 2, lambda n: 22))
     free = (refined_speed_up(short, 16, 0, lambda n: 18), refined_speed_up(long, 16, 0, lambda n: 22))
     faster = refined_speed_up(short, 8, 2, lambda n: 9)

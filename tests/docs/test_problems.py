@@ -66,7 +66,7 @@ def tasks(name):
 
 def answers_in(solution):
     """Returns what stands in bold."""
-    return re.findall(r"\*\*(.+?)\*\*", solution)
+    return re.findall(r"\*\*(.+?)\*\*", " ".join(solution.split()))
 
 
 def unchecked(asked, solution):
@@ -134,7 +134,7 @@ def equations(text):
         left = BREAK.split(first)[-1].lstrip(").,/+ ").rstrip()
         for sign, other in zip(others[::2], others[1::2], strict=True):
             pieces = BREAK.split(other)
-            right = pieces[0].strip(" (+·/−.,")
+            right = pieces[0].strip().rstrip(" (+·/−.,")
             try:
                 values = value_of(left), value_of(right)
             except ValueError:  # a word or a letter stands on one side
@@ -413,7 +413,8 @@ def two_caches():
 def cost_and_k():
     """Question 4."""
     emitted = said(*(expected_tokens(0.75, k) for k in (3, 6)))
-    short, long = [0.75] * 3, [0.75] * 6
+    short = [0.75] * 3
+    long = [0.75] * 6
     gains = (refined_speed_up(short, 16, 2, lambda n: 18), refined_speed_up(long, 16, 2, lambda n: 22))
     free = (refined_speed_up(short, 16, 0, lambda n: 18), refined_speed_up(long, 16, 0, lambda n: 22))
     faster = refined_speed_up(short, 8, 2, lambda n: 9)
@@ -510,7 +511,7 @@ def test_answers_are_what_the_package_gives(name, index, answer):
     assert unchecked(asked, solution) == set()
 
 
-@pytest.mark.parametrize(("name", "least"), [("problems.md", 75), ("exam.md", 25)])
+@pytest.mark.parametrize(("name", "least"), [("problems.md", 140), ("exam.md", 35)])
 def test_equations_hold(name, least):
     """As they stand on the page, with rounded numbers."""
     found = dict(equations("\n".join(solution for _, solution in tasks(name))))

@@ -79,7 +79,7 @@ def test_our_loader_reads_the_same_model(shape, tmp_path):
 
 
 def test_configs_are_for_transformers_4_and_vllm(stories):
-    """4.57 reads neither `rope_parameters` nor `dtype`, in silence; vLLM has no heads of 16 on a processor."""
+    """4.57 reads neither `rope_parameters` nor `dtype`, in silence; heads of 16 are none for vLLM."""
     for name, model in (("target", stories[0].target), ("draft", stories[0].draft)):
         config = read_json(stories[1] / name / "config.json")
         assert config["rope_theta"] == model.config.rope_theta and config["torch_dtype"] == "float32"

@@ -131,7 +131,7 @@ def spread(weight: Tensor, ratio: int) -> Tensor:
 
 
 def vllm_line(folder: Path) -> str:
-    """Returns the command with which vLLM serves an exported pair, by the documentation of its version 0.25."""
+    """Returns the command by which vLLM 0.25 serves an exported pair, as its documentation has it."""
     settings = {"model": f"{folder / 'draft'}", "num_speculative_tokens": DRAFTED, "method": "draft_model"}
     target = f"{folder / 'target'}"
     return shlex.join(["vllm", "serve", target, "--speculative-config", json.dumps(settings)])

@@ -91,7 +91,7 @@ WRONG_WITHOUT_PAIR = [
     ("train --drafter exit --pair nowhere", "there is no pair called 'nowhere'"),
     ("train --drafter exit --scale 0", "--scale must be above 0"),
     (f"train --drafter exit --out {__file__}", "File exists"),
-    ("export stories", "FOLDER"),
+    ("export stories", "Missing argument 'folder'"),
     ("export nowhere out", "there is no pair called 'nowhere'"),
     (f"export stories {__file__}", "cannot write a pair to"),
     (f"export stories {__file__}/out", "is not a folder"),

@@ -31,7 +31,7 @@ def test_zeros_are_told_of_only_where_there_are_some(command, tmp_path):
     """Heads of 32 numbers are written as they are."""
     model = GPT(tiny_config(1, head_size=32))
     folder = build_pair(tmp_path / "pair", model, model)
-    assert "zeros" not in command("export", folder, tmp_path / "out")[0]
+    assert "by zeros" not in command("export", folder, tmp_path / "out")[0]
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="permissions do not bind everybody")

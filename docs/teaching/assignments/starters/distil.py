@@ -1,7 +1,5 @@
 """Assignment 2: distil by three divergences. What is wanted stands in the statement."""
 
-import torch
-
 # Drawn for you, for your report: "temperature" of the target, "steps" of training, "k" drafted tokens.
 PARAMETERS: dict = {}
 

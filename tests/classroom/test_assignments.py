@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from otter.test_files.exception_test import ExceptionTestFile
@@ -91,12 +92,13 @@ def test_each_has_five_wrong_ones_with_messages_of_their_own():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_handed_out(name):
-    """A blank starter file gets no point; two students have different numbers, a student the same again."""
-    starter = text_of(ASSIGNMENTS / "starters", name)
-    seeds = [seed_of(SECRET, name, student) for student in ("ann", "ben")]
-    one, other = (filled_in(starter, name, seed) for seed in seeds)
-    assert one != other and one == filled_in(starter, name, seeds[0]) and DRAWN not in one
+def test_what_is_handed_out(name, tmp_path):
+    """A blank starter file gets no point; students have numbers and tests of their own."""
+    assert main([str(tmp_path), name, "ann", "ben", "--secret", SECRET]) == 0
+    one, other = (text_of(tmp_path / "starters", student) for student in ("ann", "ben"))
+    assert one != other and DRAWN not in one
+    with ZipFile(tmp_path / "ann/autograder.zip") as archive:
+        assert seed_of(SECRET, name, "ann") in archive.read(f"tests/{name}.py").decode()
     tests, failed = marks(name, "ann", one)
     assert tests.score == 0 and all("AssertionError" in m or "Malformed" in m for m in failed.values())
 
@@ -128,7 +130,7 @@ def test_points_are_those_of_the_statement(name):
     assert f"[{title}]({page.name})" in (ASSIGNMENTS / "index.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_a_submission_is_graded_by_its_own_tests(tmp_path, monkeypatch):
     """As the page says: a process for each, and a time limit; the tests are the student's own."""
     monkeypatch.chdir(tmp_path)

@@ -26,7 +26,7 @@ def seed_of(secret, assignment, student):
     return hashlib.sha256(f"{secret}/{assignment}/{student}".encode()).hexdigest()[:16]
 
 
-def tests_of(assignment, seed):
+def private_tests(assignment, seed):
     """Returns the private tests for a seed: a test file of otter-grader."""
     text = (HERE / "private" / f"{assignment}.py").read_text(encoding="utf-8")
     return text.replace(SEED, f'SEED = "{seed}"')
@@ -35,7 +35,7 @@ def tests_of(assignment, seed):
 def filled_in(text, assignment, seed):
     """Returns a starter file, or what has become of one, with the numbers that belong to a seed."""
     names = {}
-    exec(compile(tests_of(assignment, seed), f"{assignment}.py", "exec"), names)
+    exec(compile(private_tests(assignment, seed), f"{assignment}.py", "exec"), names)
     numbers = pprint.pformat(names["parameters"](seed), width=90, compact=True, sort_dicts=False)
     return text.replace(DRAWN, f"PARAMETERS = {numbers}")
 
@@ -51,7 +51,7 @@ def hand_out(folder, assignment, secret, students):
         (folder / student).mkdir(exist_ok=True)
         with ZipFile(folder / student / "autograder.zip", "w") as archive:
             archive.writestr("otter_config.json", json.dumps(CONFIG))
-            archive.writestr(f"tests/{assignment}.py", tests_of(assignment, seed))
+            archive.writestr(f"tests/{assignment}.py", private_tests(assignment, seed))
 
 
 def main(arguments=None):

@@ -29,12 +29,11 @@ def train(kind, target, texts, steps):
         hidden = target.hidden(texts)
         read = inputs(kind, texts, hidden[:, :-1], target.embed)
         p = target.head(hidden[:, 1:]).softmax(-1)
-        head = target.head(torch.eye(hidden.shape[-1])[None])[0]
     module = network(read.shape[-1], hidden.shape[-1])
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
     for _ in range(steps):
         guessed = module(read)
-        loss = -(p * (guessed @ head).log_softmax(-1)).sum(-1).mean()
+        loss = -(p * target.head(guessed).log_softmax(-1)).sum(-1).mean()
         loss = loss + (guessed - hidden[:, 1:]).square().mean()
         optimizer.zero_grad()
         loss.backward()

@@ -17,7 +17,7 @@ from minispec.evidence.checker.calls import Broken
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.guard import OutOfTime
 from minispec.evidence.checker.instance import Instance
-from minispec.evidence.checker.instances import mixed_table
+from minispec.evidence.checker.instances import fractions
 from minispec.evidence.checker.trials import enumerate_rule
 from minispec.evidence.proof.enumeration import NotScripted
 from minispec.verifiers.block import verify_block
@@ -32,12 +32,29 @@ PADDING = 7.0  # no probability, nor the logarithm of one
 
 def draw_instance(rng, size, lengths):
     """Returns an instance whose distributions differ after every beginning; rows draft so many tokens."""
+
+    def tables(count):
+        return tuple(tuple(map(draw_weights, [rng] * size**i, [size] * size**i)) for i in range(count))
+
     k = max(lengths)
-    p, q = (
-        tuple(mixed_table(size**i, size, rng.randrange(10**6), "dense") for i in range(count))
-        for count in (k + 1, k)
-    )
-    return Instance(p, q, lengths)
+    return Instance(tables(k + 1), tables(k), lengths)
+
+
+def draw_weights(rng, size):
+    """Returns a distribution in which an id may have probability 0."""
+    return fractions(rng.randrange(1, 10), *(rng.randrange(10) for _ in range(size - 1)))
+
+
+def telling_instance(rng):
+    """Returns an instance where it matters that w is below 1 after one first token, and two ids are left."""
+    order = rng.sample(range(3), 3)
+    share = rng.randrange(4, 7)
+
+    def table(*weights):
+        return (fractions(*(weights[i] for i in order)),)
+
+    p = (table(3, 3, 4), table(1, share, 9 - share), table(2, 3, 5))
+    return Instance(p, (table(5, 3, 2), table(8, 1, 1)))
 
 
 def form_of(seed):
@@ -88,7 +105,7 @@ def parameters(seed):
 
 def rounded(value):
     """Returns nested lists with short numbers."""
-    return [*map(rounded, value)] if isinstance(value, list) else round(value, 4)
+    return [*map(rounded, value)] if isinstance(value, list) else round(max(value, -99), 4)
 
 
 def rule_of(verify):
@@ -105,7 +122,7 @@ def rule_of(verify):
 
 
 RNG = Random(f"{SEED} tests")
-WHOLE = [draw_instance(RNG, size, (k,)) for size, k in ((2, 1), (3, 1), (2, 2), (3, 2), (2, 3))]
+WHOLE = [telling_instance(RNG), *(draw_instance(RNG, size, (k,)) for size, k in ((3, 1), (3, 2), (2, 3)))]
 SHORT = [draw_instance(RNG, size, lengths) for size, lengths in ((2, (1, 2)), (3, (0, 2)), (2, (0, 1, 3)))]
 
 

@@ -18,7 +18,7 @@ name = "features"
 
 SIZE = 8
 WIDTH = 12
-STEPS = 250
+STEPS = 120
 SECONDS = 60
 KINDS = ("token", "feature", "both", "shifted")
 
@@ -136,8 +136,8 @@ def fair(train):
 def training(inputs, train):
     """With the feature and the token after it nearly all can be guessed; with less it cannot."""
     target = Target()
-    modules = trained(train, target, drawn(target, 128, 16))
-    texts = drawn(target, 64, 16)
+    modules = trained(train, target, drawn(target, 48, 12))
+    texts = drawn(target, 48, 12)
     with torch.no_grad():
         hidden = target.hidden(texts)
         p = target.head(hidden[:, 1:]).softmax(-1)

@@ -16,7 +16,7 @@ name = "tree"
 
 FEW = 6
 MANY = 28
-DRAWS = 8
+DRAWS = 12
 OFF = 0.05  # a measured time may be off by this
 
 
@@ -36,7 +36,7 @@ def draw_seconds(rng, most):
 
 def setting_of(rng, ranks, most):
     """Returns what `grow` is given."""
-    step = rng.choice((0.02, 0.05, 0.1, 0.2))
+    step = rng.choice((0.05, 0.1, 0.2, 0.4))
     return draw_acceptance(rng, ranks), draw_seconds(rng, most), step, most
 
 

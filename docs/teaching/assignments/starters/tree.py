@@ -2,7 +2,7 @@
 
 # Drawn for you. "acceptance": the probability that a token's first child is kept, its second one, and so on,
 # if the token itself is kept; no two children of a token are. "seconds": t(n) for n = 0, 1, 2, … new tokens
-# of the target. "step": seconds to draft one level of a tree, however wide. "most": tokens that a tree may have.
+# of the target. "step": seconds to draft a level, however wide. "most": tokens that a tree may have.
 PARAMETERS: dict = {}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -113,8 +114,10 @@ def sequences_for(pair: Pair, seed: int, scale: float) -> Tensor:
     """Returns what a drafter of a pair learns from, of its corpus and of its target's making: [N, W]."""
     recipe = Recipe.from_json(pair.info["recipe"])
     recipe = replace(recipe, written=TARGET_TEXTS, target_stages=(), draft_stages=()).scaled(scale)
-    dataset = gather(recipe, pair.tokenizer)
-    sequences = dataset.sequences[stage_key(recipe.distill_stages[-1])][:CORPUS]
+    with TemporaryDirectory() as folder:
+        dataset = gather(recipe, pair.tokenizer, folder=Path(folder))
+        sequences = dataset.sequences[stage_key(recipe.distill_stages[-1])]
+        sequences = sequences[list(range(min(CORPUS, len(sequences))))]
     return torch.cat([sequences, write_sequences(pair.target, sequences, recipe.written, seed)])
 
 

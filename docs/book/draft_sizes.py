@@ -9,6 +9,7 @@ where it stopped.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -87,11 +88,11 @@ def train_one(pair: Pair, recipe: Recipe, dataset: Dataset, size: str, tell: Tel
     for name, (stages, teacher) in runs.items():
         model.requires_grad_(True)
         optimizers = make_optimizers(model, recipe)
-        states.append(State(folder / f"{name}.safetensors", recipe.fingerprint(), model, optimizers))
+        states.append(State(folder / name, recipe.fingerprint(), model, optimizers))
         train_model(name, states[-1], stages, dataset, teacher, recipe.seed, report)
     save_model(model, folder, torch.float32)
-    for state in states:
-        state.path.unlink()
+    for saved in (saved for state in states for saved in state.saved()):
+        shutil.rmtree(saved)
 
 
 def recipe_of(pair: Pair) -> Recipe:

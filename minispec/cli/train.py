@@ -1,6 +1,8 @@
 """`minispec train`: make a pair."""
 
+import os
 import shlex
+import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +20,7 @@ from minispec.io.files import check_pair_folder, format_path, printable_line
 from minispec.show.text import losses_table
 from minispec.train.corpus import CORPUS_NAMES
 from minispec.train.heads import RECIPES
+from minispec.train.processes import ALONE, PARALLEL, Processes, joined
 from minispec.train.publish import failure_message, publish
 from minispec.train.recipes import OWN_TEXT, PRESETS, QUICK, WALKTHROUGHS, Recipe
 from minispec.train.training import Progress, train_pair
@@ -39,6 +42,8 @@ def train(
     fresh: bool = False,
     device: str = "cpu",
     threads: int | None = None,
+    parallel: str | None = None,
+    accumulate: int = 1,
     as_json: bool = False,
 ) -> int:
     """Train a target and a draft from scratch; a killed run is resumed."""
@@ -48,7 +53,8 @@ def train(
     console = options.console(as_json)
     values: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer}
     if drafter is not None:
-        excluded = values | {"fresh": fresh or None}
+        shared = {"parallel": parallel, "accumulate": accumulate if accumulate > 1 else None}
+        excluded = values | {"fresh": fresh or None} | shared
         if wrong := [f"--{name}" for name, value in excluded.items() if value is not None]:
             raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(wrong)}")
         if drafter == EAGLE3.name:
@@ -66,6 +72,8 @@ def train(
     recipe = choose_recipe(preset, text, tokenizer, seed, scale)
     # What can be refused is refused now, not after the training.
     options.check_device(device)
+    if parallel is not None and options.choose(parallel, PARALLEL, "--parallel") and device != "cpu":
+        raise ValueError("--parallel computes on processors: leave out --device")
     folder = out or cache_folder() / recipe.name
     check_pair_name(folder)
     if not recipe.name.isprintable():
@@ -78,7 +86,16 @@ def train(
     values |= {"seed": seed, "scale": scale if scale != 1 else None}
     arguments = (f"--{name} {shlex.quote(str(value))}" for name, value in values.items() if value is not None)
     command = " ".join(("minispec train", *arguments))
-    info = train_and_publish(recipe, folder, command, console, device=device, fresh=fresh)
+    with joined(parallel, accumulate) as processes:
+        console.quiet = processes.rank > 0
+        info = train_and_publish(
+            recipe, folder, command, console, device=device, fresh=fresh, processes=processes
+        )
+    return 0 if info is None else show_outcome(info, folder, console, as_json)
+
+
+def show_outcome(info: Mapping[str, Any], folder: Path, console: Console, as_json: bool) -> int:
+    """Prints what a training has made, and returns the exit status."""
     if as_json:
         options.print_json(summary(info))
     else:
@@ -102,7 +119,7 @@ def choose_recipe(
         corpus = (
             str(text) if str(text) not in CORPUS_NAMES else f"./{text}"
         )  # a file, not the corpus of that name
-        recipe = replace(recipe, name=text.stem, corpus=corpus)
+        recipe = replace(recipe, name=Path(os.path.abspath(text)).stem, corpus=corpus)
     if tokenizer is not None:
         recipe = replace(recipe, tokenizer=options.choose(tokenizer, ("bpe", "characters"), "--tokenizer"))
     if seed is not None:
@@ -116,16 +133,27 @@ def run_folder(recipe: Recipe) -> Path:
 
 
 def train_and_publish(
-    recipe: Recipe, folder: Path, command: str, console: Console, *, device: str = "cpu", fresh: bool = False
-) -> dict[str, Any]:
-    """Trains with a progress bar, writes the pair, and returns its `pair.json`."""
+    recipe: Recipe,
+    folder: Path,
+    command: str,
+    console: Console,
+    *,
+    device: str = "cpu",
+    fresh: bool = False,
+    processes: Processes = ALONE,
+) -> dict[str, Any] | None:
+    """Trains with a progress bar, writes the pair, and returns its `pair.json`.
+
+    The first of several processes does so; the others return None.
+    """
     run = run_folder(recipe)
-    if fresh:
-        for state in run.glob("*.safetensors"):
-            state.unlink()
+    if fresh and processes.rank == 0:
+        shutil.rmtree(run, ignore_errors=True)
     progress: list[Progress] = []
     with training_bars(console, progress) as report:
-        dataset, trained = train_pair(recipe, run, report, options.check_device(device))
+        dataset, trained = train_pair(recipe, run, report, options.check_device(device), processes=processes)
+    if processes.rank:
+        return None
     history = {"history": [step.to_json() for step in progress if step.validation is not None]}
     return publish(recipe, dataset, trained, folder, command, lambda pair: measured(pair, recipe) | history)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -91,7 +92,7 @@ def train_for(
             run / "texts.json",
             lambda: write_texts(on_backend(models, AUTO), models.tokenizer, recipe, report),
         )
-        layer = train_eagle3(models.target, texts, recipe, run / "state.safetensors", report)
+        layer = train_eagle3(models.target, texts, recipe, run / "state", report)
     seconds = {step.model: step.seconds for step in progress}  # the last of each part
     info = {
         "target_sha256": sha256,
@@ -170,8 +171,10 @@ def sequences_for(pair: Pair, seed: int, scale: float) -> Tensor:
     """Returns what a drafter of a pair learns from, of its corpus and of its target's making: [N, W]."""
     recipe = Recipe.from_json(pair.info["recipe"])
     recipe = replace(recipe, written=TARGET_TEXTS, target_stages=(), draft_stages=()).scaled(scale)
-    dataset = gather(recipe, pair.tokenizer)
-    sequences = dataset.sequences[stage_key(recipe.distill_stages[-1])][:CORPUS]
+    with TemporaryDirectory() as folder:
+        dataset = gather(recipe, pair.tokenizer, folder=Path(folder))
+        sequences = dataset.sequences[stage_key(recipe.distill_stages[-1])]
+        sequences = sequences[list(range(min(CORPUS, len(sequences))))]
     return torch.cat([sequences, write_sequences(pair.target, sequences, recipe.written, seed)])
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir, mkdtemp
@@ -118,6 +118,16 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
         raise CannotWrite(path, error) from error
 
 
+def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
+    """Writes bytes as they come, whole or not at all, and makes their folder; ValueError if it cannot."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(path, error) from error
+    with replace_file(path) as new, new.open("wb") as file:
+        file.writelines(chunks)
+
+
 def check_writable(path: Path) -> None:
     """Raises ValueError if no file can be written at a path: worth checking before long work."""
     destination_path, is_stream = destination(path)
@@ -224,12 +234,17 @@ def check_pair_folder(folder: Path) -> None:
         raise ValueError(f"{message}: it holds other files; choose a new folder")
 
 
-def read_text(path: Path) -> str:
-    """Reads a file of UTF-8, no pipe or device, which may never end; OSError or ValueError if it cannot."""
+def check_regular(path: Path) -> None:
+    """Raises OSError for what is there and no file: a folder, or a pipe or a device, which may never end."""
     if path.is_dir():
         raise OSError("it is a folder")
     if path.exists() and not path.is_file():
         raise OSError("it is no file but a pipe or a device, which may never end")
+
+
+def read_text(path: Path) -> str:
+    """Reads a file of UTF-8; OSError or ValueError if it cannot."""
+    check_regular(path)
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

@@ -3,7 +3,8 @@
 `stories` comes from our own grammar. `english` is prose that every Python installation carries: the language
 reference that `help()` shows, and the docstrings of the standard library. `python` is the library's source.
 None needs a download; the last two differ a little between versions of Python. Any UTF-8 text file will do
-as well. The same seed gives the same split.
+as well, or a folder of them, larger than memory if need be: a passage is read when it is asked for. The same
+seed gives the same split.
 """
 
 import ast
@@ -12,20 +13,27 @@ import re
 import sysconfig
 import tokenize
 import warnings
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import Any
 
-from minispec.io.files import format_path, read_text
+import numpy as np
+
+from minispec.io.files import check_regular, format_path
 from minispec.train.stories import Story, draw_stories
 
 VALIDATION_STORIES = 400
 VALIDATION_SHARE = 0.05
 CORPUS_NAMES = ("stories", "english", "python")
-SOURCE_PASSAGE = 800  # characters of a passage of source, at least
+PASSAGE = 400  # characters of a passage, at least
+SOURCE_PASSAGE = 800  # of a passage of source
+LONGEST_PASSAGE = 2**24  # bytes; a text without blank lines must not fill the memory
 
 # Tests and data have little prose, and installed packages differ from one machine to the next.
 SKIPPED_FOLDERS = frozenset(
@@ -44,12 +52,12 @@ BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 class Corpus:
     """A text in documents, split."""
 
-    name: str  #: `stories`, `english`, `python`, or the file's path
+    name: str  #: `stories`, `english`, `python`, or the path of a file or a folder
     train: Sequence[str]  #: documents to learn from
     validation: Sequence[str]  #: documents to be measured on, none of them in `train`
     stories: Sequence[Story] = field(default=())  #: the validation documents, with what the grammar knows
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """The hash of all documents in order, as hexadecimal digits."""
         digest = hashlib.sha256()
@@ -60,11 +68,42 @@ class Corpus:
         return digest.hexdigest()
 
 
+class FilePassages(Sequence[str]):
+    """Passages of text files, of which each is read when it is asked for."""
+
+    def __init__(self, paths: Sequence[Path], spans: np.ndarray) -> None:
+        """Takes the files, and spans [N, 3]: which file, from which byte, to which; files in order."""
+        self.paths = paths
+        self.spans = spans
+
+    @property
+    def size(self) -> int:
+        """How many bytes the passages have."""
+        return int((self.spans[:, 2] - self.spans[:, 1]).sum())
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Returns a passage, or for a slice or an array of numbers several, not read yet."""
+        if isinstance(index, int):
+            return next(iter(self[[index]]))
+        return FilePassages(self.paths, self.spans[index])
+
+    def __iter__(self) -> Iterator[str]:
+        for number in np.unique(self.spans[:, 0]):
+            first, last = np.searchsorted(self.spans[:, 0], [number, number + 1])
+            with self.paths[number].open("rb") as file:
+                for _, start, end in self.spans[first:last]:
+                    file.seek(start)
+                    yield file.read(end - start).decode("utf-8").replace("\r\n", "\n").strip("\n")
+
+
 def load_corpus(name: str | Path, seed: int = 0, stories: int = 20_000, friends: int = 3) -> Corpus:
     """Makes or reads a corpus, and splits it.
 
     Args:
-        name: `stories`, `english`, `python`, or the path of a UTF-8 text file.
+        name: `stories`, `english`, `python`, or the path of a UTF-8 text file, or of a folder of them.
         seed: of the stories, and of the split.
         stories: how many stories to train on; there is no end of them.
         friends: how many friends a story has: 3, or fewer for easier texts.
@@ -91,18 +130,65 @@ def story_corpus(seed: int, count: int, friends: int = 3) -> Corpus:
     return Corpus("stories", train, [story.text for story in held_out], held_out)
 
 
-def read_documents(path: Path) -> list[str]:
-    """Reads the passages of a text file; ValueError if it is missing, not UTF-8, or empty."""
+def read_documents(path: Path) -> FilePassages:
+    """Finds the passages of a text file, or of all files below a folder whose names begin with no dot.
+
+    Raises ValueError if one is missing or not UTF-8, or if there is no text.
+    """
+    spans = array("q")
     try:
-        text = read_text(path)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{format_path(path)} is not UTF-8: byte {error.start} cannot be read") from error
+        paths = text_files(path)
+        for number, text in enumerate(paths):
+            for start, end in passage_spans(text):
+                spans.extend((number, start, end))
     except OSError as error:
-        raise ValueError(f"{format_path(path)} cannot be read: {error.strerror or error}") from error
-    if not text.strip():
+        place = format_path(Path(error.filename or path))
+        raise ValueError(f"{place} cannot be read: {error.strerror or error}") from error
+    if not spans:
         raise ValueError(f"{path} is empty; it needs some text to train on")
-    lines = text.replace("\r\n", "\n").split("\n")
-    return list(passages(lines))
+    return FilePassages(paths, np.frombuffer(spans, np.int64).reshape(-1, 3))
+
+
+def text_files(path: Path) -> list[Path]:
+    """Returns a file itself, or the files below a folder, sorted; OSError for a pipe or a device."""
+    if path.is_dir():
+        names = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())
+        return [path / name for name in names if not any(part.startswith(".") for part in name.parts)]
+    check_regular(path)
+    return [path]
+
+
+def passage_spans(path: Path) -> Iterator[tuple[int, int]]:
+    """Yields from which byte to which each passage of a file reaches: those that `passages` makes of it.
+
+    Raises ValueError if the file is not UTF-8, or a passage has more than `LONGEST_PASSAGE` bytes.
+    """
+    start = end = size = 0
+    with path.open("rb") as file:
+        while line := file.readline(LONGEST_PASSAGE + 1):
+            if end + len(line) - start > LONGEST_PASSAGE:
+                raise ValueError(
+                    f"{format_path(path)} has no blank line for {LONGEST_PASSAGE // 2**20} MB; "
+                    f"separate passages by blank lines"
+                )
+            try:
+                text = line.decode("utf-8").replace("\r\n", "\n").removesuffix("\n")
+            except UnicodeDecodeError as error:
+                place = end + error.start
+                raise ValueError(f"{format_path(path)} is not UTF-8: byte {place} cannot be read") from error
+            end += len(line)
+            size += len(text)
+            if not text.strip() and size >= PASSAGE:
+                yield start, end
+                start = end
+                size = 0
+        if size < PASSAGE:  # the last passage: nothing blank around it
+            file.seek(start)
+            rest = file.read().decode("utf-8")
+            start = end - len(rest.lstrip().encode())
+            end = start + len(rest.strip().encode())
+        if start < end:
+            yield start, end
 
 
 def english_documents() -> list[str]:
@@ -189,7 +275,7 @@ def python_documents(root: Path) -> list[str]:
     return documents
 
 
-def passages(lines: Iterable[str], minimum: int = 400) -> Iterable[str]:
+def passages(lines: Iterable[str], minimum: int = PASSAGE) -> Iterable[str]:
     """Joins paragraphs to passages of at least `minimum` characters, cut at blank lines only."""
     passage: list[str] = []
     for line in [*lines, ""]:
@@ -203,12 +289,21 @@ def passages(lines: Iterable[str], minimum: int = 400) -> Iterable[str]:
 
 def split_documents(name: str, documents: Sequence[str], seed: int) -> Corpus:
     """Splits documents by a hash of seed and text, whatever their order; ValueError if there are too few."""
-    unique = list(dict.fromkeys(documents))
-    ranked = sorted(unique, key=lambda text: hashlib.sha256(f"{seed} {text}".encode()).digest())
-    held_out = set(ranked[: int(len(unique) * VALIDATION_SHARE) or 1])
-    if len(unique) < 2:
+    digests = (hashlib.sha256(f"{seed} {text}".encode()).digest() for text in documents)
+    ranks = np.fromiter((int.from_bytes(digest[:8], "big") for digest in digests), np.uint64, len(documents))
+    ranked = np.unique(ranks, return_index=True)[1]  # of equal documents the first
+    if len(ranked) < 2:
         raise ValueError(
             f"{name} is too short to train on: it has one passage, and one more is needed to measure on; "
             f"separate passages by blank lines"
         )
-    return Corpus(name, [d for d in unique if d not in held_out], [d for d in unique if d in held_out])
+    count = int(len(ranked) * VALIDATION_SHARE) or 1
+    held_out, train = (pick(documents, np.sort(part)) for part in (ranked[:count], ranked[count:]))
+    return Corpus(name, train, held_out)
+
+
+def pick(documents: Sequence[str], indices: np.ndarray) -> Sequence[str]:
+    """Returns the documents of some numbers, [N]."""
+    if isinstance(documents, FilePassages):
+        return documents[indices]
+    return [documents[i] for i in indices]

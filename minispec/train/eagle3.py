@@ -262,7 +262,7 @@ def train_eagle3(
 ) -> Eagle3Layer:
     """Trains a layer on texts of its target, which is not changed; a killed run goes on.
 
-    run: the file in which its state is kept. The layer comes in float32, in evaluation mode.
+    run: where its state is kept. The layer comes in float32, in evaluation mode.
     """
     torch.manual_seed(recipe.seed)
     ids = frequent_ids(texts, target.vocab_size, min(recipe.vocab, target.vocab_size))
@@ -277,7 +277,7 @@ def train_eagle3(
     learned = [weight for weight in layer.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(learned, lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01)
 
-    def loss(step: int) -> Tensor:
+    def losses(step: int) -> list[Tensor]:
         chosen = groups[step]
         batch = batch_of([texts[i] for i in chosen], [states[i] for i in chosen], width)
         batch = batch._replace(streams=batch.streams * scale)
@@ -287,14 +287,14 @@ def train_eagle3(
         )  # of dropout: a run that goes on draws as one that was not killed
         with autocast(target.device):
             wanted = F.linear(batch.hidden.to(head.dtype), head)
-            losses = [
+            parts = [
                 divergence(wanted[at][None], logits[None])
                 for logits, at in guesses(layer, target, batch, unrolled, recipe.dropout)
             ]
-        return decayed_mean(losses)
+        return [decayed_mean(parts)]
 
     state = State(run, f"{recipe}, {len(texts)} texts", layer, [(optimizer, recipe.rate)])
-    descend("eagle3", layer, state.optimizers, recipe.steps, loss, report, state)
+    descend("eagle3", layer, state.optimizers, recipe.steps, losses, report, state)
     with torch.no_grad():
         layer.fc.weight *= scale
     return layer.eval().requires_grad_(False)

@@ -219,10 +219,10 @@ def train_heads(recipe: HeadRecipe, target: GPT, sequences: Tensor, seed: int, r
     module.requires_grad_(True).train()
     optimizer = torch.optim.AdamW(module.parameters(), lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01)
 
-    def loss(step: int) -> Tensor:
+    def losses(step: int) -> list[Tensor]:
         rows = batch(sequences, recipe.rows, step, seed).to(target.device)
         with autocast(target.device):
-            return recipe.loss(module, target, rows)
+            return [recipe.loss(module, target, rows)]
 
-    descend(recipe.kind, module, [(optimizer, recipe.rate)], recipe.steps, loss, report)
+    descend(recipe.kind, module, [(optimizer, recipe.rate)], recipe.steps, losses, report)
     return module.eval().requires_grad_(False)

@@ -7,6 +7,7 @@ loads the pair measures the same losses.
 import platform
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,10 @@ def describe(recipe: Recipe, dataset: Dataset, command: str) -> dict[str, Any]:
 
 def prompts(dataset: Dataset) -> list[list[int]]:
     """Returns the beginnings of held-out documents to measure on, 32 tokens each where any is so long."""
-    rows = dataset.tokenizer.encode_batch(dataset.corpus.validation)
-    return ([row[:PROMPT_TOKENS] for row in rows if len(row) >= PROMPT_TOKENS] or rows)[:PROMPTS]
+    documents = dataset.corpus.validation
+    rows = (row[:PROMPT_TOKENS] for row in map(dataset.tokenizer.encode, documents))
+    long = list(islice((row for row in rows if len(row) == PROMPT_TOKENS), PROMPTS))
+    return long or dataset.tokenizer.encode_batch(documents[:PROMPTS])
 
 
 def measure(

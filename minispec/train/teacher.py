@@ -14,6 +14,7 @@ from minispec.core.loop import generate
 from minispec.core.model import GPT
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
+from minispec.train.dataset import Sequences
 
 OPENING = 16  # tokens of the corpus that a written sequence begins with
 ROWS = 128  # sequences that are written at once
@@ -46,7 +47,7 @@ class Teacher:
 
 @torch.no_grad()
 def write_sequences(
-    target: GPT, sequences: Tensor, written: Sequence[tuple[int, float]], seed: int
+    target: GPT, sequences: Sequences, written: Sequence[tuple[int, float]], seed: int
 ) -> Tensor:
     """Lets a target go on with the beginnings of some sequences [N, W] of the corpus.
 
@@ -60,7 +61,8 @@ def write_sequences(
     for count, temperature in written:
         for first in range(0, count, ROWS):
             size = min(ROWS, count - first)
-            prompts = sequences[torch.randint(len(sequences), (size,), generator=order), :opening]
+            rows = torch.randint(len(sequences), (size,), generator=order).tolist()
+            prompts = sequences[rows][:, :opening]
             rng = SeededRng((seed + len(batches)) % 2**32)
             steps = generate(
                 target, prompts.tolist(), max_new_tokens=width - opening, warp=Warp(temperature), rng=rng

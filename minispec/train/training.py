@@ -8,11 +8,13 @@ draft is for.
 A run can be killed at any moment. What it needs to go on is the weights, the optimizers' state and the number
 of the step; the batch of a step depends on the seed and the step alone. So a resumed run ends with the same
 weights as one that was never disturbed.
+
+Several processes can share a training (see `processes`), and another number of them can go on with it.
 """
 
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -20,16 +22,18 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from minispec.core.model import GPT
-from minispec.io.files import write_tensors
+from minispec.io.files import CannotWrite, read_json, write_json
 from minispec.train.attention import for_training
-from minispec.train.dataset import Dataset, batch, gather, stage_key
+from minispec.train.dataset import Dataset, batch, extended, gather, stage_key
 from minispec.train.evaluate import mean_loss
 from minispec.train.initialise import draw_weights
+from minispec.train.processes import ALONE, Processes
 from minispec.train.recipes import CurriculumStage, Recipe
+from minispec.train.shards import read_shards, write_shards
 from minispec.train.teacher import STORED_BYTES, Teacher, write_sequences
 
 WARM_UP = 50  # steps
@@ -76,6 +80,7 @@ def train_pair(
     report: Reporter,
     device: torch.device | None = None,
     dataset: Dataset | None = None,
+    processes: Processes = ALONE,
 ) -> tuple[Dataset, dict[str, Trained]]:
     """Trains a target, a draft, and the draft again from the target.
 
@@ -85,15 +90,20 @@ def train_pair(
         report: gets the progress.
         device: where to train; by default the CPU.
         dataset: what `gather` made of the recipe; by default it is called here.
+        processes: those that share the training; all call this.
 
     Returns:
         The dataset, and the three models by name: `target`, `draft-plain`, `draft`.
 
     Raises:
-        ValueError: if the text is too short, or the state cannot be written.
+        ValueError: if the text is too short, the processes cannot share a batch, or the state cannot be
+            written.
     """
+    processes.check(recipe)
     device = device or torch.device("cpu")
-    dataset = dataset or gather(recipe)
+    if dataset is None:
+        with processes.in_turn():
+            dataset = gather(recipe, folder=folder)
     # A text file may change under the same name, so what is in the corpus counts as well as the recipe.
     fingerprint = f"{recipe.fingerprint()}-{dataset.corpus.sha256[:16]}"
     runs = {
@@ -114,7 +124,9 @@ def train_pair(
             if recipe.written:  # that takes a while
                 report(Progress(name, 0, sum(stage.steps for stage in stages), math.nan, 0.0))
             teacher, data = prepare_distillation(recipe, done["target"].model, dataset)
-        state = State(folder / f"{name}.safetensors", fingerprint, model, make_optimizers(model, recipe))
+        processes.shard(model)
+        optimizers = make_optimizers(model, recipe, processes)
+        state = State(folder / name, fingerprint, model, optimizers, processes)
         state.seconds += perf_counter() - started
         done[name] = train_model(name, state, stages, data, teacher, recipe.seed, report)
     return dataset, done
@@ -126,7 +138,7 @@ def prepare_distillation(recipe: Recipe, target: GPT, dataset: Dataset) -> tuple
     if recipe.written:
         for kind, corpus in sequences.items():
             written = write_sequences(target, corpus, recipe.written, recipe.seed)
-            sequences[kind] = torch.cat([corpus, written])
+            sequences[kind] = extended(corpus, written)
     reads = sum(stage.steps * stage.rows for stage in recipe.distill_stages)
     repeats = reads > sum(map(len, sequences.values()))  # else there are no logits to store
     data = replace(dataset, sequences={**dataset.sequences, **sequences})
@@ -144,61 +156,113 @@ def train_model(
 ) -> Trained:
     """Trains a model by a curriculum, from its state to the end: from texts, or also from a teacher."""
     model = cast(GPT, state.model).train()
+    processes = state.processes
+    averaged = processes.averaged(model)
     plan = [(stage, step) for stage in stages for step in range(stage.steps)]
 
-    def loss(step: int) -> Tensor:
-        stage, number = plan[step]
-        rows = batch(dataset.sequences[stage_key(stage)], stage.rows, number, seed).to(model.device)
+    def loss(rows: Tensor) -> Tensor:
         with autocast(model.device):
-            logits = model(rows[:, :-1])  # [B, window, V]
+            logits = averaged(rows[:, :-1])  # [B, window, V]
             target = None if teacher is None else teacher(rows[:, :-1])
         if target is None:
             return F.cross_entropy(logits.float().flatten(0, 1), rows[:, 1:].flatten())
         return divergence(target, logits)
 
+    def losses(step: int) -> Iterator[Tensor]:
+        stage, number = plan[step]
+        rows = batch(dataset.sequences[stage_key(stage)], stage.rows, number, seed).to(model.device)
+        parts = processes.parts(rows)
+        for number, part in enumerate(parts, 1):
+            with processes.averaging(averaged, number == len(parts)):
+                yield loss(part) / len(parts)
+
     def report_with_validation(progress: Progress) -> None:
         if progress.step % max(len(plan) // 10, 1) < REPORT_EVERY or progress.step == len(plan):
-            progress = replace(progress, validation=mean_loss(model, *dataset.held_out, bf16=True))
+            validation = mean_loss(processes.whole(model), *dataset.held_out, bf16=True)
+            progress = replace(progress, validation=validation)
         report(progress)
 
     report(Progress(name, state.step, len(plan), math.nan, state.seconds))
-    descend(name, model, state.optimizers, len(plan), loss, report_with_validation, state)
+    descend(name, model, state.optimizers, len(plan), losses, report_with_validation, state)
     tokens = sum(stage.steps * stage.rows * stage.window for stage in stages)
-    return Trained(model.eval().requires_grad_(False), len(plan), state.seconds, tokens)
+    model = processes.whole(model).eval().requires_grad_(False)
+    return Trained(model, len(plan), state.seconds, tokens)
 
 
 class State:
-    """How far the training of one model has come: kept in a file, from which a killed run goes on."""
+    """How far the training of one model has come: kept in a folder, from which a killed run goes on."""
 
-    def __init__(self, path: Path, fingerprint: str, model: nn.Module, optimizers: "Optimizers") -> None:
-        """Takes up what an earlier run with this fingerprint has left at a path, if it is there and whole."""
+    def __init__(
+        self,
+        path: Path,
+        fingerprint: str,
+        model: nn.Module,
+        optimizers: "Optimizers",
+        processes: Processes = ALONE,
+    ) -> None:
+        """Takes up what an earlier run with this fingerprint has left, if it is there and whole.
+
+        A state is in a folder beside `path`, with the number of its step after the name.
+        """
         self.path = path
         self.fingerprint = fingerprint
         self.model = model
         self.optimizers = optimizers
+        self.processes = processes
         self.step = 0  #: optimizer steps done
         self.seconds = 0.0  #: spent so far
-        self._load()
+        for folder in self.saved():
+            if self._take_up(folder):
+                break
+
+    def saved(self) -> list[Path]:
+        """Returns the folders of states that were saved, the latest first."""
+        return sorted(self.path.parent.glob(f"{self.path.name}.step-*"), reverse=True)
 
     def save(self) -> None:
-        """Writes weights, optimizers and counters to one file; ValueError if that cannot be written."""
+        """Writes weights, optimizers and counters, whole or not at all; ValueError if they cannot be written.
+
+        What was saved before is removed when the new state is there.
+        """
+        part = self.path.with_name(f".{self.path.name}.part")
+        is_first = self.processes.rank == 0
+        try:
+            if is_first:
+                shutil.rmtree(part, ignore_errors=True)
+            self.processes.wait()
+            write_shards(part, self._tensors())
+            if is_first:
+                progress = {"fingerprint": self.fingerprint, "step": self.step, "seconds": self.seconds}
+                write_json(part / "progress.json", progress | {"files": len(list(part.iterdir()))})
+                old = self.saved()
+                new = self.path.with_name(f"{self.path.name}.step-{self.step:08}")
+                shutil.rmtree(new, ignore_errors=True)  # another recipe's
+                part.rename(new)
+                for folder in old:
+                    if folder != new:
+                        shutil.rmtree(folder)
+        except OSError as error:
+            raise CannotWrite(self.path, error) from error
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Returns weights and optimizers by name; a number of steps, [], as [1]."""
         tensors = {f"model.{name}": weight for name, weight in self.model.state_dict().items()}
         for number, (optimizer, _) in enumerate(self.optimizers):
             for index, state in optimizer.state_dict()["state"].items():
                 for key, value in state.items():
-                    tensors[f"optimizer.{number}.{index}.{key}"] = torch.as_tensor(value)
-        progress = {"fingerprint": self.fingerprint, "step": self.step, "seconds": self.seconds}
-        write_tensors(self.path, tensors, {"progress": json.dumps(progress)})
+                    tensors[f"optimizer.{number}.{index}.{key}"] = value[None] if key == "step" else value
+        return tensors
 
-    def _load(self) -> None:
+    def _take_up(self, folder: Path) -> bool:
+        """Goes on from a saved state, if it is whole and of this run; says whether it does."""
         try:
-            with safe_open(self.path, framework="pt") as file:
-                progress = json.loads((file.metadata() or {}).get("progress", "{}"))
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError, ValueError, RecursionError):
-            return  # nothing usable is there: begin at the beginning
-        if not isinstance(progress, dict) or progress.get("fingerprint") != self.fingerprint:
-            return
+            progress = read_json(folder / "progress.json")
+            files = len(list(folder.glob("*.safetensors")))
+            if (progress["fingerprint"], progress["files"]) != (self.fingerprint, files):
+                return False
+            tensors = read_shards(folder, self._empty)
+        except (OSError, SafetensorError, ValueError, LookupError, RuntimeError, AssertionError):
+            return False  # nothing usable is there
         weights: dict[str, Tensor] = {}
         states: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.optimizers]
         for name, tensor in tensors.items():
@@ -207,20 +271,32 @@ class State:
                 weights[rest] = tensor
             else:
                 number, index, key = rest.split(".")
-                states[int(number)].setdefault(int(index), {})[key] = tensor
+                value = tensor[0] if key == "step" else tensor
+                states[int(number)].setdefault(int(index), {})[key] = value
         self.model.load_state_dict(weights)
         for (optimizer, _), state in zip(self.optimizers, states, strict=True):
             optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
         self.step = progress["step"]
         self.seconds = progress["seconds"]
+        return True
+
+    def _empty(self, name: str, size: torch.Size) -> Tensor:
+        """Returns what a stored tensor of a name is read into: zeros, cut as its weight is."""
+        kind, _, rest = name.partition(".")
+        if kind == "model":
+            return torch.zeros_like(self.model.state_dict()[rest])
+        number, index, key = rest.split(".")
+        groups = self.optimizers[int(number)][0].param_groups
+        weights = [weight for group in groups for weight in group["params"]]
+        return torch.zeros(size) if key == "step" else torch.zeros_like(weights[int(index)])
 
 
-def make_optimizers(model: GPT, recipe: Recipe) -> Optimizers:
+def make_optimizers(model: GPT, recipe: Recipe, processes: Processes = ALONE) -> Optimizers:
     """Returns Muon for the matrices inside the layers and AdamW for the rest, each with its highest rate."""
     parameters = dict(model.named_parameters())
     matrices = {n: w for n, w in parameters.items() if n.startswith("layers.") and w.dim() == 2}
     remaining = [weight for name, weight in parameters.items() if name not in matrices]
-    muon = torch.optim.Muon(
+    muon = processes.muon()(
         matrices.values(), lr=recipe.learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
     )
     adamw = torch.optim.AdamW(remaining, lr=recipe.other_rate, betas=(0.9, 0.95), weight_decay=0.0)
@@ -232,7 +308,7 @@ def descend(
     module: nn.Module,
     optimizers: Optimizers,
     steps: int,
-    loss: Callable[[int], Tensor],
+    losses: Callable[[int], Iterable[Tensor]],
     report: Reporter,
     state: State | None = None,
 ) -> None:
@@ -243,15 +319,18 @@ def descend(
         module: what is trained.
         optimizers: of its weights, each with its highest rate.
         steps: how many there are, those of the state counted.
-        loss: of the step of a number, counted from 0: [].
+        losses: of the step of a number, counted from 0: [] each; it goes down their sum.
         report: gets the progress every `REPORT_EVERY` steps, and at the end.
         state: what is kept every `SAVE_EVERY` steps; None: nothing is.
     """
     first = state.step if state else 0
+    processes = state.processes if state else ALONE
     started = perf_counter() - (state.seconds if state else 0.0)
     for step in range(first, steps):
-        step_loss = loss(step)
-        step_loss.backward()
+        parts: list[Tensor] = []
+        for loss in losses(step):
+            loss.backward()
+            parts.append(loss.detach())
         nn.utils.clip_grad_norm_(module.parameters(), CLIP)
         for optimizer, rate in optimizers:
             for group in optimizer.param_groups:
@@ -266,7 +345,7 @@ def descend(
             if done % SAVE_EVERY == 0 or done == steps:
                 state.save()
         if done % REPORT_EVERY == 0 or done == steps:
-            report(Progress(name, done, steps, float(step_loss.detach()), seconds))
+            report(Progress(name, done, steps, processes.mean(torch.stack(parts).sum()), seconds))
 
 
 def divergence(target: Tensor, draft: Tensor) -> Tensor:

@@ -84,6 +84,11 @@ WRONG_WITHOUT_PAIR = [
     ("train --seed -1", "'--seed'"),
     ("train --device tpu", "--device 'tpu' is unknown"),
     ("train --text /no/such/text", "cannot be read"),
+    ("train --parallel both", "--parallel 'both' is unknown; choose ddp or fsdp"),
+    ("train --parallel fsdp", "torchrun --nproc-per-node 2 -m minispec train --parallel fsdp"),
+    ("train --accumulate 7", "32 sequences, which cannot be cut into 7 equal parts"),
+    ("train --accumulate 0", "'--accumulate'"),
+    ("train --drafter exit --parallel ddp --accumulate 2", "leave out --parallel and --accumulate"),
     ("train --drafter model", "--drafter 'model' is unknown; choose exit or medusa"),
     ("train --drafter exit --text a.txt", "leave out --text"),
     ("train --drafter exit --preset quick --fresh", "leave out --preset and --fresh"),
@@ -109,6 +114,13 @@ def test_a_wrong_option_is_named(line, words, refused, pair, minispec_home):
 def test_a_wrong_option_of_another_command_is_named(line, words, refused, minispec_home):
     """Before anything is trained or made."""
     assert words in refused(line)
+    assert list(minispec_home.iterdir()) == []
+
+
+def test_processes_that_do_not_know_of_each_other(refused, minispec_home, monkeypatch):
+    """What torchrun has started must share the training; each would train it for itself."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert "2 processes were started: say with --parallel ddp or fsdp" in refused("train")
     assert list(minispec_home.iterdir()) == []
 
 

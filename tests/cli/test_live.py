@@ -55,7 +55,7 @@ def trained(small, tmp_path_factory):
 def test_a_good_training_is_said_to_be_one(trained, document, monkeypatch):
     """Status 0, figures of all models, a pair by its name; only with `--fresh` are steps taken again."""
     monkeypatch.setenv("MINISPEC_HOME", str(trained))
-    (state,) = trained.glob("runs/*/target.safetensors")
+    (state,) = trained.glob("runs/*/target.step-*/progress.json")
     written = state.stat().st_mtime_ns
     weights = []
     for option, again in (("", False), ("--fresh", True)):

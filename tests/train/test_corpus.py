@@ -5,10 +5,18 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from refusals import refused
 
-from minispec.io import files
-from minispec.train.corpus import Corpus, load_corpus, passages, python_documents, split_documents
+from minispec.train.corpus import (
+    Corpus,
+    load_corpus,
+    passages,
+    python_documents,
+    read_documents,
+    split_documents,
+)
 
 PARAGRAPHS = [f"Paragraph {i} tells of day {i} and of naïve café № {i}. " * 12 for i in range(40)]
 
@@ -36,7 +44,7 @@ def test_a_seed_fixes_the_corpus(name, tmp_path, monkeypatch):
         monkeypatch.setattr(f"minispec.train.corpus.{documents}", lambda *_: PARAGRAPHS)
     source = text_file(tmp_path, "\n\n".join(PARAGRAPHS)) if name == "file" else name
     one, same, other = (load_corpus(source, seed, stories=50) for seed in (1, 1, 2))
-    assert one == same and one.sha256 == same.sha256
+    assert list(one.train) == list(same.train) and one.sha256 == same.sha256
     assert list(one.validation) != list(other.validation) and one.sha256 != other.sha256
 
 
@@ -73,6 +81,39 @@ def test_a_python_without_sources_is_refused(tmp_path, monkeypatch):
         load_corpus("python")
 
 
+LINES = st.lists(st.sampled_from(["", " ", "\r", "né", "word " * 30, "  word" * 80]), max_size=12)
+
+
+@given(lines=LINES, end=st.sampled_from(["\n", "\r\n"]))
+def test_a_file_has_the_passages_of_its_text(tmp_path_factory, lines, end):
+    """What is found in the bytes and read later is what a text in memory is cut into."""
+    text = end.join(lines)
+    expected = list(passages(text.replace("\r\n", "\n").split("\n")))
+    path = text_file(tmp_path_factory.getbasetemp(), text)
+    if not expected:
+        with pytest.raises(ValueError, match="empty"):
+            read_documents(path)
+        return
+    documents = read_documents(path)
+    assert list(documents) == expected and documents[-1] == expected[-1]
+    assert list(documents[::2]) == expected[::2] and documents.size >= sum(map(len, expected))
+
+
+def test_a_folder_is_all_its_files(tmp_path):
+    """In the order of their names, below it too; what begins with a dot is left out; a bad file is named."""
+    texts = {"b.txt": PARAGRAPHS[:20], "a/c.txt": PARAGRAPHS[20:], ".git/x": ["hidden"], "a/empty": []}
+    for name, paragraphs in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        text_file(tmp_path, "\n\n".join(paragraphs), name)
+    found = list(read_documents(tmp_path))
+    assert found == [text.strip("\n") for text in (*PARAGRAPHS[20:], *PARAGRAPHS[:20])]
+    whole = load_corpus(text_file(tmp_path, "\n\n".join(PARAGRAPHS), ".whole"))
+    assert sorted(load_corpus(tmp_path).validation) == sorted(whole.validation)
+    text_file(tmp_path, b"\xff", "a/image")
+    with pytest.raises(ValueError, match="a/image is not UTF-8: byte 0"):
+        load_corpus(tmp_path)
+
+
 def test_short_paragraphs_are_joined_and_none_is_lost():
     """Passages are at least as long as asked, but for the last, and hold all lines in order."""
     lines = [line for i in range(30) for line in (f"line {i}", "" if i % 2 else f"more {i}")]
@@ -95,13 +136,13 @@ def test_a_paragraph_that_comes_twice_is_one_document():
         (b"good \xff bad", "not UTF-8: byte 5"),
         ("only one passage", "too short to train on"),
         ("the same\n" * 60 + "\n" + "the same\n" * 60, "too short to train on"),
-        ("word " * 30, "it is larger than"),
+        ("word " * 30, "no blank line for"),
         pytest.param(
             lambda path: os.mkfifo(path),
             "it is no file but a pipe or a device",
             marks=pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders are POSIX"),
         ),
-        (Path.mkdir, "it is a folder"),
+        (Path.mkdir, "empty"),
         (lambda path: None, "No such file"),
     ],
     ids=["empty", "blank", "latin-1", "one", "twice the same", "large", "pipe", "folder", "none"],
@@ -113,6 +154,6 @@ def test_an_unusable_file_is_refused(data, complaint, tmp_path, monkeypatch):
         data(path)
     else:
         text_file(tmp_path, data)
-    monkeypatch.setattr(files, "MAX_BYTES", 149 if "larger" in complaint else 10**6)
+    monkeypatch.setattr("minispec.train.corpus.LONGEST_PASSAGE", 149 if "no blank" in complaint else 10**6)
     with refused(complaint, path):
         load_corpus(path)

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from pairs import MODELS, tiny_config, tiny_recipe
-from safetensors.torch import save_file
+from pairs import MODELS, files_below, tiny_config, tiny_recipe
 
 from minispec.core.model import GPT
 from minispec.io.checkpoint import weights_hash
@@ -44,7 +43,7 @@ from minispec.train.dataset import gather
 torch.set_num_threads(1)
 training.SAVE_EVERY, training.REPORT_EVERY, corpus.VALIDATION_STORIES = 3, 1, 4
 folder = Path(sys.argv[1])
-rename = os.replace
+rename = os.rename
 dataset = gather(RECIPE)
 
 def killed_between(name, step):
@@ -55,11 +54,12 @@ def killed_between(name, step):
 
 def killed_while_saving(name, _):
     def save(source, target):
-        if Path(target).stem == name and Path(target).exists():
-            Path(source).write_bytes(Path(source).read_bytes()[:1000])
+        if Path(target).stem == name and any(folder.glob(f"{name}.step-*")):
+            shard = next(Path(source).glob("*.safetensors"))
+            shard.write_bytes(shard.read_bytes()[:1000])
             os.kill(os.getpid(), signal.SIGKILL)
         rename(source, target)
-    os.replace = save
+    os.rename = save
     training.train_pair(RECIPE, folder, lambda _: None, dataset=dataset)
 
 moments = (killed_between, "target", 4), (killed_between, "draft-plain", 5), (killed_while_saving, "draft", 0)
@@ -135,8 +135,11 @@ def test_a_killed_run_ends_with_the_same_weights(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     ).stdout.splitlines()
-    names = [f"{name}.safetensors" for name in ("draft-plain", "draft", "target")]
-    left = names[2:], names[::2], names
+    left = (
+        ["target.step-00000003"],
+        ["draft-plain.step-00000003", "target.step-00000009"],
+        ["draft-plain.step-00000007", "draft.step-00000003", "target.step-00000009"],
+    )
     assert [line.split() for line in told[:3]] == [[str(int(signal.SIGKILL)), *files] for files in left]
     unfinished, resumed, undisturbed = told[3:]
     assert unfinished == "1"  # what was not whole yet
@@ -178,16 +181,22 @@ def test_a_finished_run_is_not_run_again(dataset, whole, finished):
     assert told[0].seconds == pytest.approx(seconds, abs=0.5)
 
 
-@pytest.mark.parametrize("damage", [b"", b"{" * 99, "truncated", "no record", "folder"], ids=str)
+@pytest.mark.parametrize(
+    "damage", [b"", b"{" * 99, "truncated", "no record", "no shard", "nothing there"], ids=str
+)
 def test_a_damaged_state_starts_over(dataset, whole, finished, damage):
     """A state that cannot be read is as good as none: the run begins again and ends the same."""
-    path = finished / "draft.safetensors"
-    data = path.read_bytes()
-    path.unlink()
+    state = finished / "draft.step-00000007"
+    shard = next(state.glob("*.safetensors"))
+    data = shard.read_bytes()
     if damage == "no record":
-        save_file({"model.norm.weight": torch.ones(2)}, path)
-    elif damage != "folder":
-        path.write_bytes(data[: len(data) // 2] if damage == "truncated" else damage)
+        (state / "progress.json").unlink()
+    elif damage == "no shard":
+        shard.unlink()
+    elif damage == "nothing there":
+        shutil.rmtree(state)
+    else:
+        shard.write_bytes(data[: len(data) // 2] if damage == "truncated" else damage)
     again, reports = run(finished, RECIPE, dataset)
     assert hashes(again) == hashes(whole[1])
     assert [p.step for p in reports if p.model == "draft"] == [0, *range(8)]
@@ -208,17 +217,16 @@ def test_a_full_disk_costs_nothing(dataset, whole, tmp_path, monkeypatch):
     """A state that cannot be written is one clear error; the state before stays, and serves."""
     with pytest.raises(Stop):
         run(tmp_path, RECIPE, dataset, stop=("target", 4))
-    before = (tmp_path / "target.safetensors").read_bytes()
+    before = files_below(tmp_path / "target.step-00000003")
 
-    def full(tensors, path, metadata=None):
-        Path(path).write_bytes(b"half")
+    def full(tensors, metadata=None):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("minispec.io.files.save_file", full)
+        patch.setattr("safetensors.torch.save", full)
         with pytest.raises(ValueError, match="cannot write .*No space left on device"):
             run(tmp_path, RECIPE, dataset)
-    assert (tmp_path / "target.safetensors").read_bytes() == before
+    assert files_below(tmp_path / "target.step-00000003") == before
     assert hashes(run(tmp_path, RECIPE, dataset)[0]) == hashes(whole[1])
 
 

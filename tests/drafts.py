@@ -1,25 +1,32 @@
-"""Drafts of a text, from each of its places on: what a drafter says where it has drafted the text itself."""
+"""Random drafts for tests of rules: distributions of several shapes, some drafts shorter than K."""
 
 import torch
 
-from minispec import SeededRng, Warp
-from minispec.core.rng import RoundPlan, RoundRng
+from minispec.core.records import Draft
+from minispec.core.rng import SeededRng
 
 
-class Says(SeededRng):
-    """Draws the tokens of a text."""
-
-    def __init__(self, text):
-        self.text = text
-
-    def categorical(self, probs, place):
-        return torch.tensor([self.text[place.positions]])
+def decides_alike(rule, other, draft, target_probs, seed=0):
+    """Asserts that two rules give the same verdict by the same numbers; returns it."""
+    found, wanted = (each(draft, target_probs, SeededRng(seed)) for each in (rule, other))
+    assert torch.equal(found.accepted, wanted.accepted) and torch.equal(found.token, wanted.token)
+    return found
 
 
-def drafts_along(drafter, hidden, text, k):
-    """Yields, for each draft that follows a text, its pending token's place and its distributions [n, V]."""
-    for place in range(len(text)):
-        drafter.start([text[: place + 1]], hidden[:, :place])
-        rest = text[place : place + k]
-        rng = RoundRng(Says(rest[1:] + rest[:1]), RoundPlan.unlimited(1, torch.device("cpu")))
-        yield place, drafter.propose(torch.tensor([text[place]]), len(rest), Warp(), rng).probs[0]
+def random_dists(shape, seed=0, dtype=torch.float32):
+    """Returns distributions from normal logits."""
+    logits = 3 * torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+    return torch.softmax(logits, -1)
+
+
+def random_draft(rows, k, vocab, seed, short=False, dtype=torch.float32):
+    """Returns a draft of K tokens a row, and the target's distributions; every second row accepts all."""
+    p = random_dists((rows, k + 1, vocab), seed, dtype)
+    q = random_dists((rows, k, vocab), seed + 1, dtype)
+    q[1::2] = p[1::2, :k]  # the first row, often alone, does not
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.zeros(rows, 0).long()
+    if k:
+        tokens = torch.multinomial(q.reshape(-1, vocab), 1, generator=generator).view(rows, k)
+    lengths = torch.randint(k + 1, (rows,), generator=generator) if short else torch.full((rows,), k)
+    return Draft(tokens, q, lengths), p

@@ -68,7 +68,7 @@ class FeatureModel(Protocol):
     skipped: int
 
     def features(self, hidden: Tensor) -> Tensor:
-        """Returns what it reads of the target's hidden states: [B, n, the target's] -> [B, n, D]."""
+        """Returns what it reads of the target's hidden states: [B, n, T] -> [B, n, D]."""
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""
@@ -142,12 +142,12 @@ class FeatureDrafter(TargetDrafter):
         return tuple([n + skipped for n, skipped in zip(self._cache.row_lengths, self._skipped, strict=True)])
 
     def start(self, prompts: Prompts, hidden: Tensor) -> None:
-        """Reads all prompts but their last tokens; hidden: their states [B, n, the target's]."""
+        """Reads all prompts but their last tokens; hidden: their states [B, n, T]."""
         self._skipped = self._skips(prompts)
         self._cache, self._feature = self._prefill(prompts, hidden)
 
     def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
-        """Reads prompts into some rows; hidden: their states [len(rows), n, the target's]."""
+        """Reads prompts into some rows; hidden: their states [len(rows), n, T]."""
         cache, self._feature[list(rows)] = self._prefill(prompts, hidden)
         for source, (row, skipped) in enumerate(zip(rows, self._skips(prompts), strict=True)):
             self._cache.place(row, cache, source)

@@ -68,7 +68,7 @@ class Eagle3Layer(nn.Module):
     def __init__(
         self, config: GPTConfig, taps: Sequence[int], ids: Tensor, adds_to_normed: bool = True
     ) -> None:
-        """Makes one with random weights."""
+        """Makes one with random weights; ids: [ids]."""
         super().__init__()
         self.adds_to_normed = adds_to_normed
         self.config = replace(config, layers=1, qkv_bias=False, qk_norm=False, tied=False)

@@ -113,7 +113,7 @@ def load_eagle3(folder: Path, target: GPT) -> tuple[Eagle3Layer, dict[str, Any]]
 
 
 def read_weights(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Returns the weights of a file, and how they were trained; ValueError if it cannot be read."""
+    """Returns weights [...] of a file, and how they were trained; ValueError if it cannot be read."""
     try:
         with safe_open(path, framework="pt") as file:
             info = json.loads((file.metadata() or {}).get("minispec", "{}"))

@@ -163,7 +163,7 @@ def read_states(target: GPT, taps: Sequence[int], texts: Sequence[Text], report:
 
 
 def frequent_ids(texts: Sequence[Text], vocab_size: int, most: int) -> Tensor:
-    """Returns the ids that come most often in answers, ascending; the first others, where there are few."""
+    """Returns the most frequent ids of answers, ascending, and the first others if there are few: [ids]."""
     counts = torch.zeros(vocab_size)
     for text in texts:
         counts += torch.bincount(torch.tensor(text.ids[text.begin :]), minlength=vocab_size)
@@ -188,7 +188,7 @@ def grouped(texts: Sequence[Text], recipe: Eagle3Recipe) -> list[list[int]]:
 
 
 class Batch(NamedTuple):
-    """Texts of a step, padded: each token with the feature before it, and what follows."""
+    """Texts of a step, padded: tokens [B, n], each with the streams before it, and what follows."""
 
     tokens: Tensor  #: [B, n], from each text's second token on
     streams: Tensor  #: [B, n, taps · D], before each of them
@@ -211,7 +211,10 @@ def batch_of(texts: Sequence[Text], states: Sequence[Tensor], width: int) -> Bat
 
 
 def make_eagle3(target: GPT, ids: Tensor, ffn: int) -> Eagle3Layer:
-    """Returns a layer that begins with the weights of the target's last one, on its last stream alone."""
+    """Returns a layer that begins with the weights of the target's last one, on its last stream alone.
+
+    ids: [ids], those of the target that it is to know.
+    """
     width = target.config.width
     layer = Eagle3Layer(replace(target.config, ffn=ffn), usual_taps(target.config.layers), ids).float()
     last = cast(Block, target.layers[-1])

@@ -10,7 +10,6 @@ import pytest
 import torch
 from checkpoints import chatml, write_tokenizer
 from interruptions import forks, in_a_child, interrupt_at
-from minispec.io.two_folders import load_models
 from pairs import build_pair, edit_json, files_below, tiny_config
 from refusals import refused
 
@@ -20,6 +19,7 @@ from minispec.io import files
 from minispec.io.checkpoint import weights_hash
 from minispec.io.export import export_pair
 from minispec.io.files import read_json
+from minispec.io.source import load_models
 
 TEXTS = ("Once there were two friends.", "The cat sat", " two  spaces,\n\nnaïve 猫", "")
 SHAPES = {  # what a model of heads of size 4 has besides, and the size that is written

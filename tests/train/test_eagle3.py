@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 import tiny
 import torch
-from drafts import drafts_along
+from drafted_texts import drafts_along
 
 from minispec import load_pair
 from minispec.drafters.eagle3 import Eagle3Drafter, Eagle3GPT, Eagle3Layer, TappedGPT

@@ -8,7 +8,7 @@ import pytest
 import tiny
 import torch
 import torch.nn.functional as F
-from drafts import drafts_along
+from drafted_texts import drafts_along
 
 from minispec import Warp
 from minispec.drafters.eagle import FeatureDrafter, FeatureLayer

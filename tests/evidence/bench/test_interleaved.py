@@ -90,7 +90,7 @@ def test_where_forwards_are_not_counted_there_is_no_share():
     assert limit_of([known], [known]) == 1.0
 
 
-@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("name", [name for name in DRAFTERS if "eagle3" not in name])
 def test_forwards_of_every_drafter_are_counted(name):
     """On native, those that the library plays and those that are started from Python; a look-up has none."""
     pair = load_pair("stories")

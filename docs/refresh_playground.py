@@ -15,25 +15,22 @@ DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "_build" / "html" / "playground" / "index.html"
 PICTURE = DOCS / "playground.gif"
 CHROMIUM = shutil.which("chromium")
-STATE = {"k": 4, "seed": 3}  # a round with a rejection, and one that keeps all of its draft
+STATE = {"k": 4, "seed": 5}  # a round with a rejection, and one that keeps all of its draft
 SIZE = {"width": 820, "height": 1500}
 FIRST, LAST = "#play-phases", "#play-caches"  # what is to be seen, from above to below
 PHASES = 4  # of a round
-ROUNDS = 3
-SHOWN = 1600  # milliseconds of a phase
+ROUNDS = 2
+SHOWN = 1800  # milliseconds of a phase
 COLOURS = 48
+MARGIN = 12  # pixels
 
 
 def part(page):
     """Returns where on a page the parts to be seen lie."""
     first, last = (page.locator(name).bounding_box() for name in (FIRST, LAST))
-    width = max(first["width"], last["width"])
-    return {
-        "x": first["x"],
-        "y": first["y"],
-        "width": width,
-        "height": last["y"] + last["height"] - first["y"],
-    }
+    width = max(first["width"], last["width"]) + 2 * MARGIN
+    height = last["y"] + last["height"] - first["y"] + 2 * MARGIN
+    return {"x": first["x"] - MARGIN, "y": first["y"] - MARGIN, "width": width, "height": height}
 
 
 def film(page):

@@ -57,6 +57,10 @@ def train(
         excluded = values | {"fresh": fresh or None} | shared
         if wrong := [f"--{name}" for name, value in excluded.items() if value is not None]:
             raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(wrong)}")
+        if as_for is not None and (drafter != EAGLE3.name or pair is not None):
+            raise ValueError("--for names the target of --drafter eagle3, in place of --pair")
+        if drafter == EAGLE3.name and device != "cpu":
+            raise ValueError("--drafter eagle3 is trained on processors: leave out --device")
         if drafter == EAGLE3.name:
             report = train_for(pair, as_for, seed or 0, scale, out, console)
         else:

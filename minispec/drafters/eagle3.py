@@ -41,7 +41,7 @@ class JoinedBlock(nn.Module):
         self.mlp = FeedForward(config)
 
     def forward(self, embedded: Tensor, features: Tensor, view: View) -> Tensor:
-        """Adds to features [B, n, D] what they and embeddings [B, n, D] say: [B, n, D]."""
+        """Adds attention and feed-forward to features, from them and embeddings: [B, n, D] each."""
         both, x = self.inputs(embedded, features)
         x = x + self.self_attn(both, view, 0)
         return x + self.mlp(self.post_attention_layernorm(x))

@@ -73,9 +73,7 @@ class Eagle3Recipe:
     vocab: int = 8_192  #: ids that are drafted
     ffn: int = 1_536  #: inner width of the layer's feed-forward network
     rate: float = 2e-3  #: the highest learning rate (AdamW)
-    unrolled: int = (
-        3  #: tokens of a draft that it learns to guess; only the first, in the first fifth of the steps
-    )
+    unrolled: int = 3  #: tokens of a draft that it learns to guess; in the first fifth of the steps only one
     dropout: float = 0.1  #: of features and embeddings
     seed: int = 0  #: of texts, initialisation and order
 
@@ -110,10 +108,12 @@ def decode(
 
 
 def write_prompts(models: Models, tokenizer: Tokenizer, seed: int) -> list[list[int]]:
-    """Lets a target write messages of a user, in its chat template; without one, any token begins a text."""
+    """Lets a target write messages of a user, in its chat template; without one, what follows any token."""
     generator = torch.Generator().manual_seed(seed)
     if tokenizer.config.chat_template is None:
-        return torch.randint(tokenizer.vocab_size, (MESSAGES, 1), generator=generator).tolist()
+        tokens = torch.randint(tokenizer.vocab_size, (MESSAGES, 1), generator=generator).tolist()
+        sampled = decode(models, tokens, MESSAGE, TEMPERATURE, seed, ())
+        return [[*token, *text] for token, text in zip(tokens, sampled, strict=True)]
     mark = mark_of("message")
     before, _, after = render_chats(tokenizer, [[{"role": "user", "content": mark}]])[0].partition(mark)
     rest = tokenizer.encode_rendered(after)[len(tokenizer.begin) :]
@@ -128,11 +128,12 @@ def write_prompts(models: Models, tokenizer: Tokenizer, seed: int) -> list[list[
 
 
 def write_texts(models: Models, tokenizer: Tokenizer, recipe: Eagle3Recipe, report: Reporter) -> list[Text]:
-    """Lets a target write prompts, and answers to them of so many tokens."""
+    """Lets a target write prompts, and answers of so many tokens; fewer, if it only repeats itself."""
     started = perf_counter()
     texts: dict[tuple[int, ...], Text] = {}
     written = 0
     for number in count():
+        known = len(texts)
         prompts = write_prompts(models, tokenizer, 1_000 * recipe.seed + number)
         for prompt, answer in zip(
             prompts, decode(models, prompts, ANSWER, 0.0, 0, tokenizer.ends), strict=True
@@ -142,9 +143,9 @@ def write_texts(models: Models, tokenizer: Tokenizer, recipe: Eagle3Recipe, repo
                 written += len(answer)
         done = min(written, recipe.tokens)
         report(Progress("texts", done, recipe.tokens, nan, perf_counter() - started))
-        if written >= recipe.tokens:
-            return [*texts.values()]
-    raise AssertionError("counting has no end")
+        if written >= recipe.tokens or len(texts) == known:
+            break
+    return [*texts.values()]
 
 
 # ---- What the layer learns from

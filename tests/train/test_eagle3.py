@@ -146,3 +146,12 @@ def test_a_target_writes_texts_of_so_many_tokens():
     text = texts[0]
     logits = pair.target(torch.tensor([text.ids]))[0]
     assert logits[text.begin - 1 : -1].argmax(-1).tolist() == text.ids[text.begin :]
+
+
+def test_a_target_that_repeats_itself_writes_no_more(monkeypatch):
+    """With a single text to write, it ends; it does not wait for tokens that never come."""
+    pair = load_pair("stories")
+    monkeypatch.setattr("minispec.train.eagle3.write_prompts", lambda *given: [[5]])
+    recipe = Eagle3Recipe(tokens=10_000)
+    texts = write_texts(on_backend(pair, "torch"), pair.tokenizer, recipe, lambda progress: None)
+    assert len(texts) == 1

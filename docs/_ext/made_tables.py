@@ -54,9 +54,9 @@ def signs_of_round(name):
     return markdown(round_table(r, recording.words))
 
 
-def real_models(name):
-    """Returns a table of the report on a checkpoint that people use, by its function, if one is recorded."""
-    found = "".join(getattr(real_tables, name)(report) for report in saved_real())
+def real_models(recorded, name):
+    """Returns a table of a report on a checkpoint that people use, by its function, if it is recorded."""
+    found = "".join(getattr(real_tables, name)(report) for report in saved_real(recorded))
     return found or markdown([["not recorded yet"], ["the commands on this page measure it"]])
 
 
@@ -72,7 +72,8 @@ TABLES = {
     "packages": lambda: markdown(package_rows()),
     "ragged": lambda: markdown(ragged_table(6)),
     "ragged-mask": lambda: as_text(ragged_mask((3, 5), 2)),
-    "real-models": real_models,
+    "real-heads": lambda name: real_models("real-heads", name),
+    "real-models": lambda name: real_models("real-models", name),
     "rounds": lambda count: markdown(rounds_table(run("greedy"), int(count))),
     "signs": signs_of_round,
     "states": lambda: markdown(states_table()),

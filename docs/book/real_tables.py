@@ -105,12 +105,13 @@ def same_texts(report: Found) -> str:
 
 
 def checked(report: Found) -> str:
-    """Returns what `check_engine` said of sampled texts."""
-    words = "{passed} {samples} sampled texts of {tokens} tokens; it would have found {detects:.2f}"
-    verdicts = {True: "passed", False: "failed"}
-    return "; ".join(
-        words.format_map({**one, "passed": verdicts[one["passed"]]}) for one in report["sampled"]
+    """Returns what `check_engine` found in sampled texts of each drafter that was checked."""
+    words = (
+        "{drafter} {verdict} {samples} sampled texts of {tokens} tokens; it would have found {detects:.2f}"
     )
+    verdicts = {True: "passed", False: "failed"}
+    parts = [{"drafter": AUTO, **one, "verdict": verdicts[one["passed"]]} for one in report["sampled"]]
+    return "; ".join(words.format_map(part) for part in parts)
 
 
 def prefill(report: Found) -> str:

@@ -5,10 +5,12 @@
     cd docs && python -m book measurements ../minispec/evidence/recorded/bench-stories.json
     minispec bench --section drafters --pair stories --output minispec/evidence/recorded/drafters-stories.json
     python docs/peers/real_models.py FILE.gguf minispec/evidence/recorded/real-models.json
+    python docs/peers/real_models.py FILE.gguf minispec/evidence/recorded/real-heads.json --dtype bfloat16 \
+        --kind chat --kind story
 
-All but the third measure; run them on a quiet machine. The third writes the points of latency, speed, drafts
-and batches that pages and notebooks quote, so that a figure in a notebook and a table on a page cannot
-disagree.
+All but the third measure; run them on a quiet machine. The last needs a drafter that was trained for it.
+The third writes the points of latency, speed, drafts and batches that pages and notebooks quote, so that a
+figure in a notebook and a table on a page cannot disagree.
 """
 
 from __future__ import annotations
@@ -54,9 +56,9 @@ def saved_drafters(folder: Path = FOLDER) -> list[dict[str, Any]]:
     return [load_report(path) for path in paths if path.is_file()]
 
 
-def saved_real(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """Returns the report on a checkpoint that people use, if it was recorded."""
-    path = folder / "real-models.json"
+def saved_real(name: str = "real-models", folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Returns a report on a checkpoint that people use, if it was recorded."""
+    path = folder / f"{name}.json"
     return [load_report(path)] if path.is_file() else []
 
 

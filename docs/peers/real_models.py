@@ -8,7 +8,8 @@ target alone is called through C functions, and once more by `Llama.generate`, w
 transformers gets the weights in the type that ours have.
 
 What is measured of a type lies beside the report, in a file of its own; a run that was cut goes on after the
-last kind of prompt that it has finished. `--dtype` measures some types, and reports all that are there.
+last kind of prompt that it has finished. `--dtype` measures some types, and reports all that are there;
+`--kind` has only some kinds of prompt.
 
 Needs the extras: in minispec's folder, `pip install -e '.[llama-cpp,peers]'`. What is not installed is left
 out, and the report says so.
@@ -44,6 +45,7 @@ from minispec.evidence.checker.engine import check_engine
 from minispec.io.checkpoint import Pair
 from minispec.io.files import read_json, write_json
 from minispec.io.trace import Statistics
+from minispec.native.backend import Models
 from peers.llama_cpp import EXTRA, LlamaCpp, write_gguf
 from peers.transformers import TransformersGPT, continued, installed
 
@@ -220,12 +222,17 @@ class Beside:
 
 
 def sampled(bench: BenchRun, samples: int) -> Results:
-    """Checks whether sampled texts of speculative decoding have the target's distribution."""
+    """Checks whether sampled texts of drafters that choose or were trained have the target's distribution."""
     models = real.fastest_models(bench)
     costs = measure_forwards(models.target, real.CACHED)
     sides = real.sides_of(bench.pair, models, costs, *DECODINGS[1])
-    side = next(side for side in sides if side.drafter == CHOICE.name)
-    prompts = sorted(bench.pair.tokenizer.encode_batch([*real.KINDS["chat"]]), key=len)[:2]
+    checked = [side for side in sides if side.drafter in (CHOICE.name, *real.TRAINED)]
+    return {"sampled": [check_side(bench.pair, models, side, samples) for side in checked]}
+
+
+def check_side(pair: Pair, models: Models, side: Side, samples: int) -> Results:
+    """Checks the sampled texts of a drafter."""
+    prompts = sorted(pair.tokenizer.encode_batch([*real.KINDS["chat"]]), key=len)[:2]
 
     def generate(prompt: Sequence[int], n: int, seed: int) -> Sequence[int]:
         return side.decodes.decode([[*prompt]], seed, n).texts[0]
@@ -236,19 +243,19 @@ def sampled(bench: BenchRun, samples: int) -> Results:
         return models.target.head(hidden)[0, -1].double().softmax(-1)
 
     report = check_engine(generate, after, prompts=prompts, tokens=TEXT, samples=samples)
-    found = {"passed": report.passed, "samples": report.samples, "detects": report.detects}
-    return {"sampled": [found | {"tokens": TEXT, "alarm": report.alarm}]}
+    found = {"drafter": side.drafter, "passed": report.passed, "samples": report.samples}
+    return found | {"detects": report.detects, "tokens": TEXT, "alarm": report.alarm}
 
 
-def sections(target: str, folder: Path, samples: int) -> list[Section]:
-    """Returns a section for each kind of prompt, one for forwards, and one for sampled texts."""
+def sections(target: str, folder: Path, kinds: Sequence[str], samples: int) -> list[Section]:
+    """Returns a section for each of these kinds of prompt, one for forwards, and one for sampled texts."""
     beside = Beside(target, folder)
 
     def of_kind(kind: str, bench: BenchRun) -> Results:
         return real.measure(bench, beside.sides(bench), (kind,)) | {"unavailable": beside.unavailable}
 
     return [
-        *(Section(kind, partial(of_kind, kind)) for kind in real.KINDS),
+        *(Section(kind, partial(of_kind, kind)) for kind in kinds),
         Section("forwards", lambda bench: real.forwards(bench, beside.sides(bench))),
         Section("sampled", partial(sampled, samples=samples)),
     ]
@@ -269,6 +276,7 @@ def main(
     target: str,
     output: Path,
     dtype: Annotated[list[str], typer.Option()] = [*DTYPES],  # noqa: B006
+    kind: Annotated[list[str], typer.Option()] = [*real.KINDS],  # noqa: B006
     prompts: int = 8,
     repeats: int = 5,
     new_tokens: int = 128,
@@ -284,7 +292,7 @@ def main(
         pair = open_models(None, target, None, "cpu", name)
         pair = with_prompts(pair, real.all_prompts(pair.tokenizer))
         with TemporaryDirectory() as folder:
-            more = sections(target, Path(folder), samples)
+            more = sections(target, Path(folder), kind, samples)
             names = [section.name for section in more if section.name != "sampled" or name == DTYPES[0]]
             plan = full if name == DTYPES[0] else less
             run_shown(pair, path, sections=names, plan=plan, more=more)

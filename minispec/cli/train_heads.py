@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,13 +19,13 @@ from minispec.drafters.eagle3 import EAGLE3
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting
 from minispec.io.checkpoint import Pair, cache_folder, json_hash, load_pair
-from minispec.io.files import CannotWrite, check_writable, read_json, write_json
+from minispec.io.files import CannotWrite, check_writable
 from minispec.io.heads import eagle3_folder, heads_folder, save_heads, target_hash
 from minispec.io.speculators import save_eagle3
 from minispec.native.backend import AUTO, TORCH, Models, on_backend
 from minispec.native.drafters import make_drafter
 from minispec.train.dataset import gather, stage_key
-from minispec.train.eagle3 import Eagle3Recipe, Text, train_eagle3, write_texts
+from minispec.train.eagle3 import Eagle3Recipe, train_eagle3, write_texts
 from minispec.train.heads import RECIPES, train_heads
 from minispec.train.recipes import Recipe
 from minispec.train.teacher import write_sequences
@@ -88,10 +88,8 @@ def train_for(
     run = cache_folder() / "runs" / f"eagle3-{sha256[:16]}-{json_hash(asdict(recipe))[:16]}"
     progress: list[Training] = []
     with training_bars(console, progress) as report:
-        texts = kept_texts(
-            run / "texts.json",
-            lambda: write_texts(on_backend(models, AUTO), models.tokenizer, recipe, report),
-        )
+        writer = on_backend(models, AUTO)
+        texts = write_texts(writer, models.tokenizer, recipe, run, report)
         layer = train_eagle3(models.target, texts, recipe, run / "state", report)
     seconds = {step.model: step.seconds for step in progress}  # the last of each part
     info = {
@@ -114,16 +112,6 @@ def train_for(
         **info,
         "tokens_per_target_call": None,
     }
-
-
-def kept_texts(path: Path, write: Callable[[], Sequence[Text]]) -> list[Text]:
-    """Returns the texts of a file, or those that are written now, which it then holds."""
-    if path.is_file():
-        return [Text(ids, begin) for ids, begin in read_json(path)["texts"]]
-    texts = [*write()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"texts": texts})
-    return texts
 
 
 def check_creatable(path: Path) -> None:

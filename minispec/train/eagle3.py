@@ -22,6 +22,7 @@ from minispec.core.batch import Request
 from minispec.core.model import GPT, Block
 from minispec.drafters.eagle3 import Eagle3Layer, JoinedBlock, TappedGPT
 from minispec.io.chat import mark_of, render_chats
+from minispec.io.files import read_json, write_json
 from minispec.io.speculators import usual_taps
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import Models
@@ -127,20 +128,32 @@ def write_prompts(models: Models, tokenizer: Tokenizer, seed: int) -> list[list[
     ]
 
 
-def write_texts(models: Models, tokenizer: Tokenizer, recipe: Eagle3Recipe, report: Reporter) -> list[Text]:
-    """Lets a target write prompts, and answers of so many tokens; fewer, if it only repeats itself."""
+def write_batch(models: Models, tokenizer: Tokenizer, seed: int) -> list[Text]:
+    """Lets a target write prompts, and an answer to each."""
+    prompts = write_prompts(models, tokenizer, seed)
+    answers = decode(models, prompts, ANSWER, 0.0, 0, tokenizer.ends)
+    return [Text([*prompt, *answer], len(prompt)) for prompt, answer in zip(prompts, answers, strict=True)]
+
+
+def write_texts(
+    models: Models, tokenizer: Tokenizer, recipe: Eagle3Recipe, run: Path, report: Reporter
+) -> list[Text]:
+    """Lets a target write texts with answers of so many tokens; fewer, if it only repeats itself.
+
+    run: a folder that keeps each batch, so that a killed run goes on.
+    """
     started = perf_counter()
     texts: dict[tuple[int, ...], Text] = {}
     written = 0
     for number in count():
         known = len(texts)
-        prompts = write_prompts(models, tokenizer, 1_000 * recipe.seed + number)
-        for prompt, answer in zip(
-            prompts, decode(models, prompts, ANSWER, 0.0, 0, tokenizer.ends), strict=True
-        ):
-            text = Text([*prompt, *answer], len(prompt))
-            if texts.setdefault(tuple(text.ids), text) is text:
-                written += len(answer)
+        path = run / f"texts-{number}.json"
+        if not path.is_file():
+            write_json(path, {"texts": write_batch(models, tokenizer, 1_000 * recipe.seed + number)})
+        for ids, begin in read_json(path)["texts"]:
+            text = Text(ids, begin)
+            if texts.setdefault(tuple(ids), text) is text:
+                written += len(ids) - begin
         done = min(written, recipe.tokens)
         report(Progress("texts", done, recipe.tokens, nan, perf_counter() - started))
         if written >= recipe.tokens or len(texts) == known:

@@ -10,6 +10,7 @@ from drafted_texts import drafts_along
 from minispec import load_pair
 from minispec.drafters.eagle3 import Eagle3Drafter, Eagle3GPT, Eagle3Layer, TappedGPT
 from minispec.io.checkpoint import weights_hash
+from minispec.io.files import write_json
 from minispec.native.backend import on_backend
 from minispec.train.eagle3 import (
     Eagle3Recipe,
@@ -136,22 +137,28 @@ def test_training_lowers_the_loss_and_goes_on_after_a_kill(model, texts, tmp_pat
         assert torch.equal(weight, again.state_dict()[name])
 
 
-def test_a_target_writes_texts_of_so_many_tokens():
-    """Without a chat template each begins with a token, and goes on as the target would."""
+def test_a_target_writes_texts_of_so_many_tokens(tmp_path):
+    """Without a chat template each begins with a token, and goes on as the target would; a killed run goes on."""
     pair = load_pair("stories")
     models = on_backend(pair, "torch")
     recipe = Eagle3Recipe(tokens=50)
-    texts = write_texts(models, pair.tokenizer, recipe, lambda progress: None)
+    texts = write_texts(models, pair.tokenizer, recipe, tmp_path, lambda progress: None)
     assert sum(len(text.ids) - text.begin for text in texts) >= recipe.tokens
     text = texts[0]
     logits = pair.target(torch.tensor([text.ids]))[0]
     assert logits[text.begin - 1 : -1].argmax(-1).tolist() == text.ids[text.begin :]
 
+    (path,) = tmp_path.iterdir()
+    write_json(path, {"texts": texts[:1] * 2})
+    (kept,) = write_texts(models, pair.tokenizer, Eagle3Recipe(tokens=1), tmp_path, lambda progress: None)
+    assert kept == text
 
-def test_a_target_that_repeats_itself_writes_no_more(monkeypatch):
+
+def test_a_target_that_repeats_itself_writes_no_more(monkeypatch, tmp_path):
     """With a single text to write, it ends; it does not wait for tokens that never come."""
     pair = load_pair("stories")
     monkeypatch.setattr("minispec.train.eagle3.write_prompts", lambda *given: [[5]])
     recipe = Eagle3Recipe(tokens=10_000)
-    texts = write_texts(on_backend(pair, "torch"), pair.tokenizer, recipe, lambda progress: None)
+    models = on_backend(pair, "torch")
+    texts = write_texts(models, pair.tokenizer, recipe, tmp_path, lambda progress: None)
     assert len(texts) == 1

@@ -138,7 +138,7 @@ def test_training_lowers_the_loss_and_goes_on_after_a_kill(model, texts, tmp_pat
 
 
 def test_a_target_writes_texts_of_so_many_tokens(tmp_path):
-    """Without a chat template each begins with a token, and goes on as the target would; a killed run goes on."""
+    """Without a chat template each begins with a token, goes on as the target would, and is kept."""
     pair = load_pair("stories")
     models = on_backend(pair, "torch")
     recipe = Eagle3Recipe(tokens=50)

@@ -25,7 +25,7 @@ from minispec.io.speculators import save_eagle3
 from minispec.native.backend import AUTO, TORCH, Models, on_backend
 from minispec.native.drafters import make_drafter
 from minispec.train.dataset import gather, stage_key
-from minispec.train.eagle3 import Eagle3Recipe, train_eagle3, write_texts
+from minispec.train.eagle3 import Eagle3Recipe, tapped_for, train_eagle3, write_texts
 from minispec.train.heads import RECIPES, train_heads
 from minispec.train.recipes import Recipe
 from minispec.train.teacher import write_sequences
@@ -90,7 +90,7 @@ def train_for(
     with training_bars(console, progress) as report:
         writer = on_backend(models, AUTO)
         texts = write_texts(writer, models.tokenizer, recipe, run, report)
-        layer = train_eagle3(models.target, texts, recipe, run / "state", report)
+        layer = train_eagle3(models.target, tapped_for(writer), texts, recipe, run / "state", report)
     seconds = {step.model: step.seconds for step in progress}  # the last of each part
     info = {
         "target_sha256": sha256,

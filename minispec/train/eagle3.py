@@ -26,6 +26,8 @@ from minispec.io.files import read_json, write_json
 from minispec.io.speculators import usual_taps
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import Models
+from minispec.native.eagle3 import NativeTappedGPT
+from minispec.native.model import NativeGPT
 from minispec.train.heads import UnrolledCache, decayed_mean, unrolled_mask
 from minispec.train.training import Progress, Reporter, State, autocast, descend, divergence
 
@@ -143,6 +145,7 @@ def write_texts(
     run: a folder that keeps each batch, so that a killed run goes on.
     """
     started = perf_counter()
+    run.mkdir(parents=True, exist_ok=True)
     texts: dict[tuple[int, ...], Text] = {}
     written = 0
     for number in count():
@@ -165,10 +168,9 @@ def write_texts(
 
 
 @torch.no_grad()
-def read_states(target: GPT, taps: Sequence[int], texts: Sequence[Text], report: Reporter) -> list[Tensor]:
+def read_states(tapped: TappedGPT, texts: Sequence[Text], report: Reporter) -> list[Tensor]:
     """Reads texts: streams at the taps and the last hidden state, [n, (taps + 1) · D] each, in bfloat16."""
     started = perf_counter()
-    tapped = TappedGPT(target, taps)
     states = []
     for text in texts:
         states.append(tapped.hidden(torch.tensor([text.ids]))[0].bfloat16())
@@ -274,23 +276,31 @@ def guesses(
         learned = batch.learned & F.pad(learned[:, :-1], (1, 0))
 
 
+def tapped_for(models: Models) -> TappedGPT:
+    """Returns a target that is read at the usual taps, by the backend that it is on."""
+    taps = usual_taps(models.target.config.layers)
+    target = models.target
+    return NativeTappedGPT(target, taps) if isinstance(target, NativeGPT) else TappedGPT(target, taps)
+
+
 def train_eagle3(
-    target: GPT, texts: Sequence[Text], recipe: Eagle3Recipe, run: Path, report: Reporter
+    target: GPT, tapped: TappedGPT, texts: Sequence[Text], recipe: Eagle3Recipe, run: Path, report: Reporter
 ) -> Eagle3Layer:
     """Trains a layer on texts of its target, which is not changed; a killed run goes on.
 
-    run: where its state is kept. The layer comes in float32, in evaluation mode.
+    tapped: the same target, on any backend; run: where the state of the training is kept. The layer comes in
+    float32, in evaluation mode.
     """
     torch.manual_seed(recipe.seed)
     ids = frequent_ids(texts, target.vocab_size, min(recipe.vocab, target.vocab_size))
     layer = make_eagle3(target, ids, recipe.ffn).train()
-    states = read_states(target, layer.taps, texts, report)
+    states = read_states(tapped, texts, report)
     width = target.config.width
     # Some channels of the streams are a hundred times as large as others.
     answers = torch.cat([x[text.begin :, :-width] for text, x in zip(texts, states, strict=True)][:1000])
     scale = 1 / answers.float().std(0).clamp(min=1e-3)
     groups = grouped(texts, recipe)
-    head = target.lm_head.weight[ids]
+    head = target.lm_head.weight[ids].float()
     learned = [weight for weight in layer.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(learned, lr=recipe.rate, betas=(0.9, 0.95), weight_decay=0.01)
 
@@ -303,7 +313,7 @@ def train_eagle3(
             recipe.seed + step
         )  # of dropout: a run that goes on draws as one that was not killed
         with autocast(target.device):
-            wanted = F.linear(batch.hidden.to(head.dtype), head)
+            wanted = F.linear(batch.hidden.float(), head)
             parts = [
                 divergence(wanted[at][None], logits[None])
                 for logits, at in guesses(layer, target, batch, unrolled, recipe.dropout)

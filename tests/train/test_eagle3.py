@@ -11,6 +11,7 @@ from minispec import load_pair
 from minispec.drafters.eagle3 import Eagle3Drafter, Eagle3GPT, Eagle3Layer, TappedGPT
 from minispec.io.checkpoint import weights_hash
 from minispec.io.files import write_json
+from minispec.io.speculators import usual_taps
 from minispec.native.backend import on_backend
 from minispec.train.eagle3 import (
     Eagle3Recipe,
@@ -119,7 +120,7 @@ def mean_loss(model, layer, texts):
 def test_training_lowers_the_loss_and_goes_on_after_a_kill(model, texts, tmp_path):
     """The same weights come out, whether it was killed or not; the target stays."""
     before = weights_hash(model)
-    made = train_eagle3(model, texts, QUICK, tmp_path / "whole", lambda progress: None)
+    made = train_eagle3(model, TappedGPT(model, usual_taps(3)), texts, QUICK, tmp_path / "whole", lambda progress: None)
     assert mean_loss(model, made, texts) < mean_loss(model, make_eagle3(model, made.ids, 20), texts)
     assert weights_hash(model) == before
 
@@ -131,8 +132,8 @@ def test_training_lowers_the_loss_and_goes_on_after_a_kill(model, texts, tmp_pat
             raise Killed
 
     with pytest.raises(Killed):
-        train_eagle3(model, texts, QUICK, tmp_path / "killed", kill)
-    again = train_eagle3(model, texts, QUICK, tmp_path / "killed", lambda progress: None)
+        train_eagle3(model, TappedGPT(model, usual_taps(3)), texts, QUICK, tmp_path / "killed", kill)
+    again = train_eagle3(model, TappedGPT(model, usual_taps(3)), texts, QUICK, tmp_path / "killed", lambda progress: None)
     for name, weight in made.state_dict().items():
         assert torch.equal(weight, again.state_dict()[name])
 

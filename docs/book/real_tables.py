@@ -98,7 +98,8 @@ def same_texts(report: Found) -> str:
     for project, rows in grouped([*report["real_models"], *report["beside"]], "project").items():
         counted = [row for row in rows if "texts" in row and row["drafter"] != ALONE]
         texts, equal, ties = (sum(row[name] for row in counted) for name in ("texts", "equal", "near_ties"))
-        parts.append(f"{project} {equal:,} of {texts:,}")
+        if texts:
+            parts.append(f"{project} {equal:,} of {texts:,}")
         if equal < texts:
             parts[-1] += f" ({ties} of the others part at a certified near tie)"
     return ", ".join(parts)

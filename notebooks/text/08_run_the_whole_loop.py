@@ -9,7 +9,7 @@
 #
 # **You'll need**: notebooks 5 and 6. (What 2, 4 and 7 wrote is printed here.)
 #
-# **Time**: 65 minutes, 30 of them for the last exercise, and some fifteen seconds of computing.
+# **Time**: 70 minutes, 30 of them for the last exercise, and some fifteen seconds of computing.
 
 # %%
 from inspect import getsource

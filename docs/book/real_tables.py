@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from book.results_tables import NONE, markdown, table, times
+from book.results_tables import markdown, table, times
 from minispec.cli import tables
 from minispec.cli.tables import FORMATTER, grid, grouped
 from minispec.evidence.bench.real import AGAIN, ALONE
@@ -79,17 +79,6 @@ def automatic(report: Found) -> str:
                 )
     columns = ("prompts", "weights", "T", "gain", "quartiles", "alone twice", "best single", "over that")
     return table(columns, cells, 2)
-
-
-def losses(report: Found) -> str:
-    """Returns where a drafter of ours is slower than the target alone."""
-    lost = [row for row in report["real_models"] if row["speedup"] < 1 and row["drafter"] != AGAIN]
-    cells = [
-        (row["kind"], row["weights"], row["drafter"], f"{row['temperature']:g}", times(row["speedup"]))
-        + (tables.span(row["speedup_quartiles"]), FORMATTER.format("{0!x}", row["limit"]))
-        for row in sorted(lost, key=lambda row: row["speedup"])
-    ]
-    return table(("prompts", "weights", "drafter", "T", "gain", "quartiles", "limit"), cells, 3) or NONE
 
 
 def same_texts(report: Found) -> str:

@@ -17,7 +17,7 @@ README = ROOT / "README.md"
 FILES = "basic model cache warp rng records batch prefill draft verify rollback loop".split()
 BEGIN = "<!-- python docs/refresh_core.py writes this -->\n"
 END = "<!-- core: up to here -->\n"
-FIRST = "This is `minispec/core/basic.py`. It is all of the method for one row:"
+FIRST = "This is `minispec/core/basic.py`. It is the whole method for one row:"
 THEN = """`minispec/core` has the same for batches whose rows end, with records. Its files in reading order,
 from the GPT to the loop, with lines of code (no docstrings, no comments). [From basic to
 loop](docs/walkthrough/from_basic_to_loop.md) shows what is added.

@@ -4,6 +4,7 @@ from book import real_tables
 from book.reports import saved_real
 from book.results_tables import table
 from claims_table import claim_rows
+from class_times import RATES, class_times
 from exercise_tables import about, exercise_rows, wrong_rows
 from field_guide import check_rows, family_rows
 from import_tables import file_rows, package_rows
@@ -63,6 +64,7 @@ def real_models(recorded, name):
 TABLES = {
     "bugs": lambda family: markdown(family_rows(family)),
     "checks": lambda: markdown(check_rows()),
+    "class-times": lambda page: f"{RATES}\n\n{markdown(class_times(page))}",
     "claims": lambda *title: markdown(claim_rows(" ".join(title))),
     "distributions": lambda: markdown(distributions_table()),
     "each-exercise": each_exercise,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from book.results_tables import NONE, markdown, table, times
+from book.results_tables import markdown, table, times
 from minispec.cli import tables
 from minispec.cli.tables import FORMATTER, grid, grouped
 from minispec.evidence.bench.real import AGAIN, ALONE
@@ -81,24 +81,14 @@ def automatic(report: Found) -> str:
     return table(columns, cells, 2)
 
 
-def losses(report: Found) -> str:
-    """Returns where a drafter of ours is slower than the target alone."""
-    lost = [row for row in report["real_models"] if row["speedup"] < 1 and row["drafter"] != AGAIN]
-    cells = [
-        (row["kind"], row["weights"], row["drafter"], f"{row['temperature']:g}", times(row["speedup"]))
-        + (tables.span(row["speedup_quartiles"]), FORMATTER.format("{0!x}", row["limit"]))
-        for row in sorted(lost, key=lambda row: row["speedup"])
-    ]
-    return table(("prompts", "weights", "drafter", "T", "gain", "quartiles", "limit"), cells, 3) or NONE
-
-
 def same_texts(report: Found) -> str:
     """Returns how many greedy texts of each project equal those of its target alone, and near ties."""
     parts = []
     for project, rows in grouped([*report["real_models"], *report["beside"]], "project").items():
         counted = [row for row in rows if "texts" in row and row["drafter"] != ALONE]
         texts, equal, ties = (sum(row[name] for row in counted) for name in ("texts", "equal", "near_ties"))
-        parts.append(f"{project} {equal:,} of {texts:,}")
+        if texts:
+            parts.append(f"{project} {equal:,} of {texts:,}")
         if equal < texts:
             parts[-1] += f" ({ties} of the others part at a certified near tie)"
     return ", ".join(parts)

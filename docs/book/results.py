@@ -17,17 +17,18 @@ Report = Mapping[str, Any]
 TEXTS = texts("results")
 
 
-class Fields(dict[str, Any]):
-    """What a text names: keys of a report, and functions of a module with their arguments."""
+class Fields:
+    """What a text names: functions of a module with their arguments, or else keys of a report."""
 
     def __init__(self, report: Report, functions: ModuleType = results_tables) -> None:
         """Takes a report, and the module."""
-        super().__init__(report)
+        self._report = report
         self._functions = functions
 
-    def __missing__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Any:
         function, *arguments = name.split()
-        return getattr(self._functions, function)(self, *arguments)
+        make = getattr(self._functions, function, None)
+        return make(self._report, *arguments) if make else self._report[name]
 
 
 def page(reports: Sequence[Report], drafters: Sequence[Report] = (), real: Sequence[Report] = ()) -> str:

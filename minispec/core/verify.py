@@ -24,7 +24,7 @@ that of the bonus. In a tree [:, 0] is that after the pending token, and [:, i +
 
 @dataclass(frozen=True)
 class Verifier:
-    """An acceptance rule, and what is known of it. Call it as `decide` is called.
+    """An acceptance rule and its known properties. Call it as `decide` is called.
 
     Attributes:
         name: of the rule.
@@ -67,7 +67,7 @@ class Verifier:
 
 
 def as_verifier(verifier: Verifier | Decide) -> Verifier:
-    """Returns a verifier; a plain function becomes one of which nothing is known but its name."""
+    """Returns a verifier; a plain function becomes one of which only the name is known."""
     if isinstance(verifier, Verifier):
         return verifier
     return Verifier(str(getattr(verifier, "__name__", verifier)), verifier, takes_tree=True)

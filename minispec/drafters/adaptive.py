@@ -182,7 +182,7 @@ class AdaptiveDrafter:
         return None if self._rests else self._drafter.cache_lengths
 
     def start(self, prompts: Prompts, hidden: Tensor) -> None:
-        """Begins a run, with a width by what earlier runs have taught; hidden: [B, n, D], of the target."""
+        """Begins a run, with a width learned in earlier runs; hidden: [B, n, D], of the target."""
         self._texts = [list(prompt) for prompt in prompts]
         self._rests = self._can_rest
         self.width = self._choose(len(prompts))
@@ -208,15 +208,15 @@ class AdaptiveDrafter:
         return self._drafter.propose(pending, width, warp, rng)
 
     def seconds(self, k: int) -> float:
-        """Returns what the next round takes, of at most k drafted tokens of which some are rejected."""
+        """Returns the seconds of the next round, with at most k drafted tokens of which some are rejected."""
         return self._costs.of_round(min(self.width, k))
 
     def gain(self, k: int, pace: float, rows: int = 1) -> float:
-        """Returns how many tokens the next draft gains more than would come in its seconds; at least 0.
+        """Returns how many more tokens the next draft yields than its seconds would without it; at least 0.
 
         Args:
             k: the most drafted tokens.
-            pace: the tokens that come in a second.
+            pace: the tokens emitted in a second.
             rows: how many gain.
         """
         kept = list(accumulate(self._acceptance.probabilities()[: min(self.width, k)], mul))
@@ -224,7 +224,7 @@ class AdaptiveDrafter:
         return max(0.0, rows * sum(kept) - pace * (self.seconds(k) + wakes - self._costs.of_round(0)))
 
     def follow(self, round: Round) -> None:
-        """Takes a round that another has drafted: the text goes on, and nothing is learned.
+        """Takes a round that another has drafted: the text grows, and nothing is learned.
 
         After several such rounds the drafter within rests.
         """
@@ -233,7 +233,7 @@ class AdaptiveDrafter:
         self._read(round)
 
     def _read(self, round: Round) -> None:
-        """Goes on with the text."""
+        """Appends what was emitted."""
         for text, emitted in zip(self._texts, round.emitted, strict=True):
             text.extend(emitted)
         if not self._rests:

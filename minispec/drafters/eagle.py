@@ -51,7 +51,7 @@ class FeatureLayer(nn.Module):
         return out
 
     def through(self, tokens: Tensor, features: Tensor, target: GPT, view: View) -> Tensor:
-        """Does so with a view of the positions and of what may be seen: [B, n] and [B, n, D] -> [B, n, D]."""
+        """The same for a view of positions and of what may be seen: [B, n] and [B, n, D] -> [B, n, D]."""
         x = self.fuse(torch.cat([target.embed_tokens(tokens), features.to(target.dtype)], dim=-1))
         return self.norm(self.layers(x, view))
 

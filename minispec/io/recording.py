@@ -52,7 +52,7 @@ class LoggingRng(SeededRng):
         return draws
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
-        """Says yes with the given probabilities, and notes it: probs [B] -> [B] bool (see `Rng`)."""
+        """Accepts with the given probabilities, and notes it: probs [B] -> [B] bool (see `Rng`)."""
         outcomes = super().bernoulli(probs, place)
         low = torch.where(outcomes, 0.0, probs.double())
         high = torch.where(outcomes, probs.double(), 1.0)

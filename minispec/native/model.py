@@ -225,7 +225,7 @@ class NativeGPT(NativeLayers):
         """Packs a model's weights; the first time, the library is built, which takes some seconds.
 
         Args:
-            model: a GPT on a CPU. Its layers are packed one after the other: no more is there twice.
+            model: a GPT on a CPU. Its layers are packed one by one, so only one is in memory twice.
             threads: how many share a forward, 62 at most; by default what `threads_for` says.
             kept: the type that weights are kept in, by default as they are: float32, float64, or bfloat16,
                 whose sums are in float32; int8 rounds matrices to 8 bits (see `pack.py`), and all else is in

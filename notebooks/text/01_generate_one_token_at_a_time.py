@@ -46,9 +46,9 @@ Stepper(recording, rounds=2, title="Two rounds of speculative decoding")
 # ## What a model computes
 #
 # A model reads *tokens*: words, or pieces of words. For each token that it has read, it gives every
-# token of its vocabulary a score, a *logit*, as the next one. Softmax makes probabilities of them
-# that sum to 1: a *distribution*. The model gives one for each position of the story. Here are the
-# five most probable tokens after its first eleven.
+# token of its vocabulary a score, a *logit*, for coming next. Softmax turns these into
+# probabilities that sum to 1: a *distribution*. The model gives one for each position of the story.
+# Here are the five most probable tokens after its first eleven.
 
 # %%
 with torch.inference_mode():
@@ -119,17 +119,16 @@ print(f"{len(reference)} tokens, {len(alone)} forwards, the same text: {alone ==
 assert alone == continue_alone(target, prompt, 40) == reference
 
 # %% [markdown]
-# Each forward needs the token of the one before. So no two of them can run at the same time, on
-# whatever machine. Is the machine at least busy while it runs one?
+# Each forward needs the token of the one before. So no two of them can run at the same time, on any
+# machine. Is the machine at least busy while it runs one?
 
 # %% tags=["predict"]
 predict("what-limits", guess=None)
 
 # %% [markdown]
 # To make one token, every weight is used once: one multiplication, one addition. And to be used, it
-# has to come from memory. A chip does both at the same time: while it computes with some weights,
-# it fetches the next. So a forward takes about as long as the *longer* of the two bars, not their
-# sum.
+# must come from memory. A chip does both at the same time: while it computes with some weights, it
+# fetches the next. So a forward takes about as long as the *longer* of the two bars, not their sum.
 
 # %% tags=["claim-B2"]
 from minispec.evidence.theory.formulas import Hardware, forward_cost
@@ -187,8 +186,8 @@ five_guess.against(ratio)
 
 # %% [markdown]
 # Reading the weights takes the same time for one position and for five, and for a few positions it
-# is most of the forward. A processor computes more slowly than the chip above, so the time grows
-# from fewer positions on.
+# is most of the forward. A processor computes more slowly than the chip above, so the time begins
+# to grow at fewer positions.
 #
 # ## Speculative execution
 #
@@ -256,7 +255,7 @@ print(f"{len(emitted)} tokens, {needed} forwards of the target")
 # %% [markdown]
 # The draft model runs token by token, and meanwhile the target waits. Then the target has its one
 # forward. Here are the first rounds over time, if a step of the draft takes a tenth of a forward.
-# Under each forward stand the five guesses that it judges, and what it adds.
+# Under each forward are the five guesses that it judges, and what it adds.
 
 # %% tags=["claim-E1"]
 from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline

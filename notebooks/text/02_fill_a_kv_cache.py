@@ -83,9 +83,9 @@ fused = scaled_dot_product_attention(*((x @ W)[None] for W in (Wq, Wk, Wv)), is_
 assert torch.allclose(torch.stack(outputs), fused, atol=1e-4)
 
 # %% [markdown]
-# All layers and heads together are what `new_cache` makes. `read` hands the model some tokens and
-# its cache: `hidden` runs the layers, and `head` makes logits of what comes out. From here on,
-# everything goes through it.
+# `new_cache` makes such a cache for all layers and heads. `read` hands the model some tokens and
+# its cache: `hidden` runs the layers, and `head` turns the result into logits. From here on, every
+# forward goes through `read`.
 
 
 # %% tags=["written", "basic"]
@@ -96,8 +96,8 @@ def read(model, cache, tokens):
 
 # %% [markdown]
 # The target reads ten tokens in two parts. For the last three it gives the same logits as without a
-# cache, up to rounding: a forward over three positions adds its numbers in another order than one
-# over ten.
+# cache, up to rounding: a forward over three positions adds its numbers in a different order from
+# one over ten.
 
 # %% tags=["nbval-check-output"]
 cache = target.new_cache(rows=1)
@@ -233,15 +233,16 @@ assert cache.row_lengths == (len(prompt),)
 
 # %% [markdown]
 # The times lie closer together than the positions do, 44 to 1. A part of every forward does not
-# depend on how many positions go through it. In this small model, run by PyTorch, it is mostly the
-# starting of operations (*dispatch*). In a large one it is the reading of all weights: notebook 1
-# has the arithmetic. Verification lives on that part. Times of native code, at three sizes, stand
-# on the results page of the documentation, as t(5)/t(1).
+# depend on how many positions go through it. In this small model, run by PyTorch, it is mostly
+# starting operations (*dispatch*). In a large one it is reading all weights: notebook 1 has the
+# arithmetic. Verification lives on that part. Times of native code, at three sizes, are on the
+# results page of the documentation, as t(5)/t(1).
 #
 # ## Two models, two caches
 #
-# Does the draft look into the target's cache? It cannot. Keys and values are a model's own: other
-# layers, other heads, other numbers. Let both read the prompt, and the draft read on.
+# Does the draft look into the target's cache? It cannot. Keys and values belong to one model: the
+# other has different layers, heads and numbers. Let both read the prompt, and let the draft read
+# on.
 
 # %% tags=["misleads-own-cache", "claim-C1", "nbval-check-output"]
 models = {"target": target, "draft": draft}

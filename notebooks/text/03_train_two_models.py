@@ -31,9 +31,9 @@ for name, model in (("target", target), ("draft", draft)):
 # %% [markdown]
 # ## Stories from a grammar
 #
-# A draft model is worth something if it often has the target's distribution, and costs little. So
-# we need two models of the same language, one large and one small. The language here is made for
-# it.
+# A draft model is useful if its distribution is often close to the target's and it costs little. So
+# we need two models of the same language, one large and one small. The language here was made for
+# that.
 
 # %% tags=["nbval-check-output"]
 from textwrap import fill
@@ -49,8 +49,8 @@ print(fill(", ".join(facts), 90))
 
 # %% [markdown]
 # First the friends are introduced, then they do things. What they *are* is drawn at random. Later,
-# a sentence such as "The cat sat on the …" has only one right end: where this cat slept, as the
-# introduction has it.
+# a sentence such as "The cat sat on the …" has only one right end: where this cat slept, according
+# to the introduction.
 #
 # Every choice has a probability, and all of them are in `minispec/train/grammar.toml`. So one
 # question has an answer here that usually has none.
@@ -62,8 +62,8 @@ floor_guess
 # %% [markdown]
 # ## Train, for a few seconds
 #
-# A *recipe* holds all settings of a training. This one is that of the shipped pair, made small: a
-# target of two layers instead of eight, and less text.
+# A *recipe* holds all settings of a training. This one is the shipped pair's, made small: a target
+# of two layers instead of eight, and less text.
 
 # %% tags=["nbval-check-output"]
 from minispec.train.dataset import batch, gather
@@ -80,8 +80,8 @@ print(f"{len(sequences)} sequences of {sequences.shape[1]} tokens to learn from"
 
 # %% [markdown]
 # Here is a training loop. A batch has eight sequences. At each position the model gives a
-# distribution of what may come next, and the loss tells how improbable it found what did come: the
-# cross-entropy, in nats per token.
+# distribution of what may come next, and the loss measures how improbable it found the actual next
+# token: the cross-entropy, in nats per token.
 
 
 # %% tags=["written"]
@@ -120,8 +120,8 @@ assert live[-1].validation < 1.2
 
 # %% [markdown]
 # The draft learns the stories in the same way. But a draft is there to guess what *the target*
-# would emit. So it then goes on and learns from the target: not which word came, but how probable
-# the target finds every word. That is called *distilling*. What becomes of the target?
+# would emit. So it then learns from the target: not which word came, but how probable the target
+# finds every word. That is called *distilling*. What becomes of the target?
 
 # %% tags=["predict"]
 predict("distilled-draft", guess=None)
@@ -166,8 +166,8 @@ assert loss < 0.3 and all(map(torch.equal, my_target.parameters(), saved))
 # that is in use: the target is not retrained.
 #
 # `train_pair` is the package's training, and it made the shipped pair. It adds a schedule for the
-# learning rate, an optimiser made for matrices, and a state on disk, from which a run that was
-# killed goes on. Its losses are the same as yours: let it make one step of each kind.
+# learning rate, an optimiser made for matrices, and a state on disk, from which a killed run
+# resumes. Its losses are the same as yours: let it make one step of each kind.
 
 # %%
 from minispec.train.training import train_pair
@@ -211,7 +211,7 @@ predict("where-they-disagree", guess=None)
 
 # %% [markdown]
 # At each position of a text, p is the target's distribution and q the draft's. What the two have in
-# common is Σ min(p, q), the sum of the smaller of both over all tokens. It is 1 where they agree
+# common is Σ min(p, q), the sum over all tokens of the smaller of the two. It is 1 where they agree
 # and 0 where they contradict each other. Notebook 6 shows that it is the probability that a drafted
 # token is accepted.
 
@@ -356,7 +356,7 @@ wrote(train, distil, in_common, measured=measured)
 #
 # - The loss of the best model is the entropy of the text, not zero.
 # - Most tokens are easy, and a small model gets them as well as a large one. The two disagree where
-#   one must connect what stands far apart.
+#   distant parts of the text must be connected.
 # - Distilling trains the draft to have the target's distributions. Not one weight of the target
 #   changes.
 # - The probability that a drafted token is accepted is what p and q have in common, Σ min(p, q): 1

@@ -59,8 +59,8 @@ assert int(cache.lengths) == len(prompt) + 1  # the pending token and the first 
 # %% [markdown]
 # One forward a guess. Nothing has read the last guess yet.
 #
-# Now and then one reads that a draft comes "in one shot". From a model that guesses token by token,
-# it cannot. Take another first guess, and see how the second changes:
+# Some introductions claim that a draft is made "in one shot". A model that guesses token by token
+# cannot do that. Take another first guess, and see how the second changes:
 
 # %% tags=["misleads-one-shot"]
 likely = draft_model(torch.tensor([prompt]))[0, -1].topk(2).indices.tolist()  # its two best guesses

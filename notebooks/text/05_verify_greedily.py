@@ -140,7 +140,7 @@ best = logits.argmax(-1).tolist()  # [K + 1]: the target's own choice after each
 for row, judged in enumerate([*(repr(words[token]) for token in drafted), "nothing: the bonus"]):
     read = repr(words[block[row]])
     choice = repr(words[best[row]])
-    print(f"row {row} has read {read:8} and says {choice:8}: judges {judged}")
+    print(f"row {row} has read {read:8} and predicts {choice:8}: judges {judged}")
 
 # %% [markdown]
 # What if one compares each guess with the row of that same guess? Take a target that emits b after

@@ -9,7 +9,7 @@
 #
 # **You'll need**: notebook 5, fractions, pencil and paper.
 #
-# **Time**: 45 minutes, and a few seconds of computing.
+# **Time**: 55 minutes, 20 of them for the last exercise, and a few seconds of computing.
 
 # %%
 from random import Random

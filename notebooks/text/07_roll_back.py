@@ -153,7 +153,7 @@ for cached, listed in zip(both, (keys, values), strict=True):  # [1, 1, kept + 1
     assert torch.allclose(cached[0, 0], torch.stack(listed), atol=1e-4)
 
 # %% [markdown]
-# The same logits: nothing was copied, and nothing was read again. You have already a function that
+# The same logits: nothing was copied, and nothing was read again. You already have a function that
 # truncates: `catch_up`, in notebook 2. It makes a cache hold all of the text but its last token.
 # After a round, that is rollback. The correction is pending.
 
@@ -188,7 +188,7 @@ assert len(again) == int(cache.lengths) == kept
 # ## What rejected guesses cost
 #
 # Rolling back is cheap. The wasted work is not: the draft has guessed, and the target has checked.
-# Run the story and count positions. Those *stay* that are in the cache when their round ends.
+# Run the story and count positions. A position *stays* if it is in the cache when its round ends.
 
 # %% tags=["claim-A5", "claim-E3"]
 drafter = minispec.ModelDrafter(draft)
@@ -220,7 +220,7 @@ assert wasted[1] < wasted[4] < wasted[12]
 
 # %% [markdown]
 # Too few guesses save little. With too many, most come after a wrong one. Notebook 10 measures
-# where the best lies.
+# where the best K lies.
 #
 # ## One cache lacks a token
 #
@@ -342,10 +342,9 @@ assert spoiled == {"rollback-one-too-far"}
 assert runs[bugs[1]].statistics().acceptance < shipped.statistics().acceptance
 
 # %% [markdown]
-# With a stale *target* cache the text is another one. With a stale *draft* cache it is not: bad
-# guesses are rejected, and the text stays the target's own. It only gets slower. That is why such
-# bugs are easy to miss. No test of the output finds them; a look at the acceptance or at the cache
-# lengths does.
+# A stale *target* cache changes the text. A stale *draft* cache does not: bad guesses are rejected,
+# and the text stays the target's own. It only gets slower. That is why such bugs are easy to miss.
+# No test of the output finds them; a look at the acceptance or at the cache lengths does.
 #
 # ## Each row rolls back by itself
 #

@@ -9,7 +9,7 @@
 #
 # **You'll need**: notebooks 5 and 6. (What 2, 4 and 7 wrote is printed here.)
 #
-# **Time**: 65 minutes, 30 of them for the last exercise, and some fifteen seconds of computing.
+# **Time**: 70 minutes, 30 of them for the last exercise, and some fifteen seconds of computing.
 
 # %%
 from inspect import getsource
@@ -162,7 +162,7 @@ assert all(same)
 # ## A sampled run, step by step
 #
 # A recording at temperature 1. Use the slider, the buttons or the arrow keys. When p and q are
-# known, tell which guesses are likely to be rejected, *before* you step on to the tests.
+# known, predict which guesses are likely to be rejected, *before* you step on to the tests.
 
 # %% tags=["claim-A1", "claim-A2", "claim-A3", "claim-A4", "claim-A5"]
 from minispec.io.walkthrough import load_walkthrough
@@ -195,7 +195,7 @@ print("positions read, forward by forward:", *widths[1:])
 assert widths[1:] == [1 + r.drafted(0) for r in trace.rounds]
 
 # %% [markdown]
-# The pending token goes in together with the new draft. So a correction costs no call of its own.
+# The pending token goes in together with the new draft. So a correction costs no extra call.
 # (Prefill is not counted, here or in any count of target calls.)
 #
 # Here are the lengths of both caches. The target reads 1 + K tokens. The draft model reads K: it

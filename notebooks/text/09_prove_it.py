@@ -4,7 +4,7 @@
 # **You'll do**: enumerate every branch of the loop, sample with a known risk of error, plant bugs,
 # and write a test that finds some.
 #
-# **You'll learn**: what "lossless" means, how one shows it, and how a test that passes can still be
+# **You'll learn**: what "lossless" means, how to show it, and how a test that passes can still be
 # worthless.
 #
 # **You'll need**: notebooks 6 to 8.
@@ -41,9 +41,9 @@ assert all(alike)
 
 # %% [markdown]
 # There is a catch, and it is not in the method. A computer rounds, and a forward over six tokens
-# adds its numbers in another order than six forwards over one. Read the same text in both ways,
+# adds its numbers in a different order from six forwards over one. Read the same text in both ways,
 # with three number formats. How far apart are logits at most, and distributions on average (total
-# variation)? And where is another token the best one?
+# variation)? And where does another token become the best one?
 
 # %% tags=["claim-A7"]
 texts, off = torch.tensor(prompts), {}  # [8, n]
@@ -90,7 +90,7 @@ assert max(same) < 8
 #
 # One rule does more. Let each position in the text have its own noise, fixed by the seed, and let
 # draft and target both pick with it. Then the target picks the same token with or without a draft.
-# (The cost: a few guesses fewer are accepted.)
+# (The cost: slightly fewer guesses are accepted.)
 
 # %% tags=["misconception-same-seed"]
 rule = minispec.verify_coupled
@@ -106,7 +106,7 @@ assert min(same) == 8
 # %% [markdown]
 # ## Every branch
 #
-# How does one show that two distributions are the same? Not by looking at texts. Go through every
+# How can you show that two distributions are the same? Not by looking at texts. Go through every
 # branch, and add up the probabilities. For one drafted token that is a few lines. The draft draws
 # x, and x is accepted, or rejected and y drawn in its place.
 
@@ -176,9 +176,9 @@ for text, end in sorted(exact):
 assert largest_error(loop, exact) < 1e-12
 
 # %% [markdown]
-# Four texts, four times the same. Is it so for larger K, for other warps, at the end of a text, in
-# ragged batches, with a real cache? `minispec prove` enumerates all of that, and keeps a list of
-# events that must have occurred. Here is its short form, which takes a few seconds.
+# Four texts, four equal probabilities. Does that hold for larger K, for other warps, at the end of
+# a text, in ragged batches, with a real cache? `minispec prove` enumerates all of that, and keeps a
+# list of events that must have occurred. Here is its short form, which takes a few seconds.
 
 # %% tags=["claim-D1"]
 from minispec.evidence.proof.prove import few_cases, prove
@@ -192,7 +192,7 @@ assert proof.passed and proof.branches > 10_000
 
 # %% [markdown]
 # That is a proof for these models: no branch is left out. But they are small. A trained model has
-# more branches than could ever be enumerated. There one must sample.
+# more branches than could ever be enumerated. There we must sample.
 #
 # ## Samples, and what they can detect
 

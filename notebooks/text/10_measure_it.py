@@ -69,8 +69,8 @@ assert abs(counts.acceptance - fmean(expected)) < 5 * standard_error
 # target call yields 1 + α + α² + … + α^K tokens on average. The first token is the target's own.
 # The second needs one accepted guess, the third needs two in a row.
 #
-# Real guesses are not all alike. The last column takes an α of its own for each position of the
-# draft. Both are estimated from what was accepted of what was tested.
+# Real guesses are not all alike. The last column takes a separate α for each position of the draft.
+# Both are estimated from what was accepted of what was tested.
 
 # %% tags=["claim-A6", "claim-D3"]
 from minispec.evidence.bench.interleaved import by_position
@@ -128,7 +128,7 @@ assert abs(free / paid - (8 * 0.1 + 1)) < 1e-9  # a round takes Kc + 1 target st
 # ## How large should K be?
 #
 # Tokens per round over the time of a round, Kc + 1, is the gain. (This is theorem 3.8 of Leviathan,
-# Kalman and Matias, 2023. It takes checking to cost one step, whatever K.)
+# Kalman and Matias, 2023. It assumes that checking costs one step, whatever K.)
 
 # %% tags=["predict"]
 fifty = predict("k-of-fifty", guess=None)
@@ -211,8 +211,8 @@ assert all(abs(p.simple * (p.k * c + 1) - expected_tokens(p.alpha, p.k)) < 1e-9 
 predicted_measured(points)
 
 # %% [markdown]
-# Points above the diagonal were faster than predicted, points below it slower. What no formula here
-# knows: the time outside the models, in Python, in the verifier, in rollback.
+# Points above the diagonal were faster than predicted, points below it slower. No formula here
+# includes the time outside the models: in Python, in the verifier, in rollback.
 #
 # ### Try it: change a value and run the cell again
 #
@@ -303,7 +303,7 @@ larger
 # %% [markdown]
 # Drafts from one that guesses at random to the target itself, each with the K that suits it best.
 # In between are drafts of six sizes that were trained for this, all in as many steps. The pair's
-# own draft had more, so it lies above its size.
+# own draft had more, so it lies higher than its size would suggest.
 
 # %% tags=["claim-E2", "misconception-larger-draft"]
 from minispec.show.plots.speed import batch_sweep, draft_sweep
@@ -324,7 +324,7 @@ draft_sweep(sizes, guess=named.get(larger.guess))
 #
 # ## Many texts at once
 #
-# Does a large batch help or hurt? One reads both. They mean two different things.
+# Does a large batch help or hurt? You will read both. They mean two different things.
 
 # %% tags=["claim-B4", "misleads-batch"]
 batches = saved("batches")

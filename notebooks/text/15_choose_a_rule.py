@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 15. Choose a rule
 #
-# **You'll do**: work out two rules for the same draft on paper, write what the better one goes by,
-# find out how much any rule can accept, and weigh damage against accepted tokens.
+# **You'll do**: work out two rules for the same draft on paper, write the number that the better
+# one uses, find out how much any rule can accept, and weigh damage against accepted tokens.
 #
 # **You'll learn**: which rules keep the target's distribution, why one that looks at the whole
 # draft accepts more, what several candidates add, and what to ask before you choose.
@@ -32,8 +32,8 @@ def names(tokens):
 
 
 # %% [markdown]
-# An engine has a target, a drafter, and a choice of rules. Of each rule one should know three
-# things:
+# An engine has a target, a drafter, and a choice of rules. You should know three things about each
+# rule:
 #
 # 1. which text is emitted: the target's distribution, or which other one;
 # 2. how many drafted tokens are accepted;
@@ -98,10 +98,10 @@ assert damage(texts) < 1e-12 and abs(token - 10 / 9) < 1e-12
 predict("whole-draft", guess=None)
 
 # %% [markdown]
-# *Block verification* (Sun and others 2024) goes by one number along the draft: how probable the
+# *Block verification* (Sun and others 2024) follows one number along the draft: how probable the
 # draft so far is in the target's text, compared with how often it is drafted. Whatever is above 1
-# is cut off at once. It is what may be kept of this beginning. Write it. If you are stuck:
-# `hint("block-ratios", 1)`, and then 2.
+# is cut off at once. It is the share of this beginning that may be kept. Write it. If you are
+# stuck: `hint("block-ratios", 1)`, and then 2.
 
 # %%
 goal("block-ratios")
@@ -141,8 +141,8 @@ for text in drafts:
 weigh = block_ratios if check("block-ratios", block_ratios).passed else running
 
 # %% [markdown]
-# Now a coin for *every* token. A no ends nothing: the last yes counts. The coins are such that at
-# least i tokens are kept with probability w_i.
+# Now a coin for *every* token. A rejection ends nothing: the last coin that accepts counts. The
+# coins are such that at least i tokens are kept with probability w_i.
 #
 # After the last token the coin accepts with probability w. Before that, later coins help: on
 # average over the next token they keep Σ min(w·p, q) = w − S, with S = Σ max(0, w·p − q). Let h be
@@ -165,7 +165,7 @@ def coins(tokens, dists, target_dists):
 
 
 def accept_block(tokens, dists, target_dists, rng):
-    """Keeps the longest beginning whose coin says yes, and draws from the excess there."""
+    """Keeps the longest beginning whose coin accepts, and draws from the excess there."""
     w, h = coins(tokens, dists, target_dists)
     yes = [i for i in range(1, len(tokens) + 1) if rng.uniform() < h[i - 1]]
     kept = max(yes, default=0)
@@ -245,7 +245,7 @@ for k, (name, rule) in product((4, 8), rules.items()):
 
 # %% [markdown]
 # These differ at random as well: two runs decode two texts. So take both rules for the same drafts,
-# and average over the coins. Token by token, i tokens are kept if the first i coins say yes; as a
+# and average over the coins. Token by token, i tokens are kept if the first i coins accept; as a
 # block, if any coin from the i-th on does.
 
 
@@ -298,8 +298,8 @@ assert not report.passed and abs(report.damage.low - 1 / 6) < 1e-12
 # %% [markdown]
 # Do it by hand. The draft is always 0 0, and p is (1/2, 1/2). So w = 1/2 and then 1/4. After the
 # first token S = 1/4, and the coin is (1/4) / (1/4 + 1/2) = 1/3; the second coin is 1/4. If both
-# say no, with 2/3 · 3/4 = 1/2, then 1 is emitted, as often as it should. With the bug one no is
-# enough, and 1 is emitted with 2/3.
+# reject, with 2/3 · 3/4 = 1/2, then 1 is emitted, as often as it should be. With the bug one
+# rejection is enough, and 1 is emitted with 2/3.
 #
 # Another bug, which was seen in vLLM Ascend (#7807): the correction is drawn from p − q, without w.
 
@@ -311,7 +311,7 @@ with planted(mutant_named("block-residual-of-a-token")):
         print(f"K = 2, {n} tokens, {len(instances)} instances: {result}")
 
 # %% [markdown]
-# The smaller instances do not show it. A check tells what it has tried, and no more. (The zoo has
+# The smaller instances do not show it. A check covers what it has tried, and no more. (The zoo has
 # four bugs of this rule, and `check_verifier` finds all of them among its own instances.)
 #
 # ## Several candidates
@@ -323,10 +323,10 @@ with planted(mutant_named("block-residual-of-a-token")):
 predict("rule-or-candidates", guess=None)
 
 # %% [markdown]
-# To answer, one has to know the best that can be. Take a set H of tokens. Whenever all candidates
-# lie in H, what is accepted lies in H too. Say that this has probability D(H). But tokens of H may
-# come out with P(H) only, the sum of p over H. So at least D(H) − P(H) is not accepted. Look for
-# the worst H. Write it: `hint("most-accepted", 1)` helps.
+# To answer, you need the best that is possible. Take a set H of tokens. Whenever all candidates lie
+# in H, what is accepted lies in H too. Let this have probability D(H). But tokens of H may be
+# emitted only with P(H), the sum of p over H. So at least D(H) − P(H) is not accepted. Look for the
+# worst H. Write it: `hint("most-accepted", 1)` helps.
 
 # %%
 goal("most-accepted")
@@ -402,14 +402,15 @@ assert abs(greedy.accepted - greedy.optimum) < 1e-12  # it meets its limit
 assert max(differences) < 1e-12
 
 # %% [markdown]
-# Two rules for the same candidates (`k-sequential` is SpecTr's) differ by 0.02, and the best that
-# can be is 0.06 above the first. Of candidates without repetition the same rule accepts 0.16 more.
-# *Greedy drafting* takes the most probable tokens, and draws only the last one: it meets its limit.
-# Fixed candidates are kept with the probability that p has for them, which is the least here.
+# Two rules for the same candidates (`k-sequential` is SpecTr's) differ by 0.02, and the best
+# possible is 0.06 above the first. With candidates without repetition the same rule accepts 0.16
+# more. *Greedy drafting* takes the most probable tokens, and draws only the last one: it meets its
+# limit. Fixed candidates are kept with the probability that p has for them, which is the least
+# here.
 #
 # ## Lossy rules
 #
-# All these keep p. Some rules do not, on purpose: they accept more. How much more, and what for?
+# All these rules keep p. Some do not, on purpose: they accept more. How much more, and what for?
 
 # %% tags=["predict"]
 predict("mixture-by-hand", guess=None)
@@ -510,14 +511,14 @@ wrote(judged, running, accept_block, limit, measured=f"{result}, both without da
 # %% [markdown]
 # ## Recap
 #
-# - Of a rule ask three things: what is emitted, how much is accepted, what it needs. The first two
+# - Ask three things of a rule: what is emitted, how much is accepted, what it needs. The first two
 #   can be enumerated.
 # - For one token no lossless rule beats rejection. For a draft as a whole block verification does:
 #   a later token makes up for an earlier one.
-# - Its coins belong together. Stop at the first no, and the text is another one.
+# - Its coins belong together. Stop at the first rejection, and the text changes.
 # - How much any rule can accept of given candidates for one position is known. On these 300
 #   positions, more is accepted of candidates drawn without replacement than by the best rule of
 #   candidates drawn with replacement. On the pair with two candidates it is less (see the atlas).
 # - A lossy rule accepts at most its damage more than a lossless one.
 #
-# This was the last notebook. Check a rule of your own next: `docs/howto/own_verifier.md`.
+# This was the last notebook. Next, check your own rule: `docs/howto/own_verifier.md`.

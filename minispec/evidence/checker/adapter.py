@@ -10,7 +10,7 @@ from minispec.verifiers.tree import parents_of
 
 
 def verdict_of(emitted: Tensor, draft: Draft, placeholder: int = -1) -> Verdict:
-    """Returns the verdict of a rule that says which ids each row goes on with.
+    """Returns the verdict of a rule that returns the ids that each row continues with.
 
     Of candidates that leave the same text it takes the first: they differ in nothing else.
 

@@ -158,7 +158,7 @@ def check_path(verdict: Verdict, draft: Draft) -> None:
     """Refuses what is not a path of a tree, as long as it says: `Broken` says why."""
     if verdict.path is None:
         if draft.parents is not None:
-            raise Broken("it says no path in a tree, as a rule for chains")
+            raise Broken("it returned no path in a tree, as a rule for chains would")
         return
     if verdict.path.shape != draft.tokens.shape or verdict.path.dtype != torch.bool:
         raise Broken(f"it returned a path of shape {list(verdict.path.shape)}, {verdict.path.dtype}")
@@ -170,5 +170,5 @@ def check_path(verdict: Verdict, draft: Draft) -> None:
     if bool(wrong.any()):
         row = int(wrong.long().argmax())
         raise Broken(
-            f"it says it kept {int(verdict.accepted[row])} tokens, and the path {verdict.kept()[row]}"
+            f"it reports {int(verdict.accepted[row])} kept tokens, and the path {verdict.kept()[row]}"
         )

@@ -68,7 +68,7 @@ class Report:
 
     @property
     def damage(self) -> RuleDamage | None:
-        """How far off the rule is; None if it passed, or broke off before it said anything."""
+        """How far off the rule is; None if it passed, or broke off before it decided anything."""
         failure = self.failure
         if failure is None or failure.distance is None:
             return None

@@ -39,7 +39,7 @@ class TextProbability(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """The end of one branch: what a rule said about a draft."""
+    """The end of one branch: what a rule decided about a draft."""
 
     draft: int  #: which of the instance's `PossibleDrafts`
     last: int  #: the last token of it that was kept: 0 for none, i + 1 for token i
@@ -128,7 +128,7 @@ def text_distribution(leaves: Iterable[Leaf], instance: Instance, drafts: Possib
 def compare_exactly(
     verifier: Verifier, instance: Instance, max_rows: int, tolerance: float
 ) -> InstanceResult:
-    """Compares the exact distribution of what a rule says with the target's; it may differ by `tolerance`.
+    """Compares the exact distribution of what a rule emits with the target's; it may differ by `tolerance`.
 
     Raises:
         NotScripted: if the rule does not follow a script, or not twice in the same way.
@@ -175,7 +175,7 @@ def add_reason(result: InstanceResult, expected: Tensor, actual: Tensor, toleran
 
 
 def confirm_repeatable(verifier: Verifier, instance: Instance, max_rows: int) -> None:
-    """Enumerates an instance again and again; `NotScripted` says if the rule says something else, once."""
+    """Enumerates an instance again and again; `NotScripted` if the rule once decides otherwise."""
     drafts = instance.drafts()
     first = enumerate_rule(verifier, drafts, max_rows)
     for again in range(CONFIRMED):

@@ -107,7 +107,7 @@ def drafts_by_hand(case: Case, draws: Iterable[Draw]) -> dict[Draw, list[float]]
 
 
 def expected_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> Tensor:
-    """Returns what a drafter must say of the next token: [1, V]."""
+    """Returns the logits that a drafter must have for the next token: [1, V]."""
     committed = torch.tensor([text])
     tokens = torch.tensor([text + drafted])
     if isinstance(drafter, LookupDrafter):

@@ -9,13 +9,13 @@ a test, [0, p/q) is a yes. So a branch is replayed in three steps:
    that it takes. It makes them in the order in which the library uses its numbers: position by position, and
    row by row at each.
 2. The library decides by numbers next to the lower ends of these intervals, and again by numbers next to
-   their upper ends. Both times it must use as many numbers as decisions were open, and say the same.
-3. What the *library* said is what came of the branch, and counts with the branch's probability.
+   their upper ends. Both times it must use as many numbers as decisions were open, and decide the same.
+3. What the *library* decided is the outcome of the branch, and counts with the branch's probability.
 
 Why two numbers stand for all in between: the outcome of an inversion is monotone in its number. If both ends
 of an interval lead to the same outcome, so does each number of it. So the intervals in which the library
 decides are those of the core, up to the distance of the numbers from the ends, a 10⁻⁹th of the interval. Then
-a distribution that is right when it is put together from what the library said is the distribution of its
+a distribution that is right when it is put together from the library's outcomes is the distribution of its
 output under uniform numbers, up to about 10⁻⁹ of each probability.
 
 A decision that the core's generator takes to be certain, with a probability of `CERTAIN`, uses no number, and

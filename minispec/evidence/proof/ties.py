@@ -1,6 +1,6 @@
 """Near ties: the only excuse for a greedy text that differs.
 
-Greedy speculative decoding says what the target alone would say, token for token, in exact arithmetic. In
+Greedy speculative decoding emits what the target alone would, token for token, in exact arithmetic. In
 float32 and in bfloat16 a forward over n positions and n forwards over one differ in the last bits, so two
 logits that are almost equal may change order. Such a flip is allowed only with a certificate: the logits of
 the two tokens, and how far one and many forward passes were measured to lie apart at that very position.

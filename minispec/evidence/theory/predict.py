@@ -1,6 +1,6 @@
 """Predict: from what can be measured apart to the speed-up, before any speculative run.
 
-A text that the target alone has written says how often each of its tokens would have been drafted right:
+A text that the target alone has emitted tells how often each of its tokens would have been drafted right:
 `acceptance_probabilities` finds these a_t. Given the text, positions are independent. So the number of rounds
 that the text takes with a K follows by adding up over positions: exact, and nothing is sampled. Measured
 `Costs` make seconds of it.

@@ -19,7 +19,7 @@ from minispec.drafters.eagle3 import EAGLE3
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting
 from minispec.io.checkpoint import Pair, cache_folder, json_hash, load_pair
-from minispec.io.files import CannotWrite, check_writable, read_json, write_json
+from minispec.io.files import check_writable, make_folder_of, read_json, write_json
 from minispec.io.heads import eagle3_folder, heads_folder, save_heads, target_hash
 from minispec.io.speculators import save_eagle3
 from minispec.native.backend import AUTO, TORCH, Models, on_backend
@@ -121,17 +121,14 @@ def kept_texts(path: Path, write: Callable[[], Sequence[Text]]) -> list[Text]:
     if path.is_file():
         return [Text(ids, begin) for ids, begin in read_json(path)["texts"]]
     texts = [*write()]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder_of(path)
     write_json(path, {"texts": texts})
     return texts
 
 
 def check_creatable(path: Path) -> None:
     """Raises ValueError if no file can be written at a path, whose folder is made if it is not there."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotWrite(path.parent, error) from error
+    make_folder_of(path)
     check_writable(path)
 
 

@@ -57,7 +57,8 @@ class Card:
         for letter, choice in self.choices:
             parts.append(block("margin:0.15em 0 0.15em 1em", f"<b>{letter}</b>&ensp;{escape(choice)}"))
         parts += [f'<pre style="{DETAIL}">{escape(self.detail)}</pre>'] if self.detail else []
-        return f'<div role="note" style="{FRAME};border-left:6px solid {style["edge"]}">{"".join(parts)}</div>'
+        frame = f"{FRAME};border-left:6px solid {style['edge']}"
+        return f'<div role="note" style="{frame}">{"".join(parts)}</div>'
 
     def __str__(self) -> str:
         return self.text()

@@ -121,7 +121,7 @@ def verifiers():
 @cache
 def exercises_data():
     """Returns what the exercises in the page run on and say."""
-    headings = {kind: " ".join(STYLES[kind][:2]) for kind in ("right", "wrong", "blank")}
+    headings = {kind: "{glyph} {word}".format_map(STYLES[kind]) for kind in ("right", "wrong", "blank")}
     exercises = [exercise_data(CODE[key], fields) for key, fields in read_table("exercises").items()]
     return {"headings": headings, "blank": BLANK_TEXT, "other": OTHER, "exercises": exercises}
 

@@ -25,7 +25,6 @@ def page(found: Found) -> str:
     ]
     filled = texts("atlas")["page"].format(
         largest=max(one["largest"] for one in lossless),
-        error=max(one["optimum_error"] for one in rules),
         lossless=lines(lossless),
         lossy=lines([one for one in rules if not one["lossless"]]),
         candidates=rule_or_candidates(rules),

@@ -15,21 +15,11 @@ from minispec.classroom.exercise import Exercise
 from minispec.classroom.exercises import EXERCISES
 from minispec.evidence.checker.calls import one_line
 from minispec.evidence.checker.guard import OutOfTime
+from minispec.io.files import read_table
 
 Kind = Literal["right", "wrong", "other", "blank", "ask", "hint", "goal", "wrote"]
 
-# Glyph, word, the colours of edge and heading. Edges are Okabe and Ito's colours; headings are darker ones of
-# the same hue, readable on white.
-STYLES: Mapping[Kind, tuple[str, str, str, str]] = {
-    "right": ("✓", "Right", "#009E73", "#00563F"),
-    "wrong": ("✗", "Not yet", "#D55E00", "#8A3D00"),
-    "other": ("≠", "Compare", "#CC79A7", "#7A2B56"),
-    "blank": ("…", "Still blank", "#767676", "#3B3B3B"),
-    "ask": ("?", "Predict", "#0072B2", "#004F7C"),
-    "hint": ("☞", "Hint", "#E69F00", "#6B4A00"),
-    "goal": ("◎", "Goal", "#56B4E9", "#004F7C"),
-    "wrote": ("✎", "The lines", "#767676", "#3B3B3B"),
-}
+STYLES: Mapping[str, Mapping[str, str]] = read_table(__file__, "cards.toml")
 
 
 @dataclass(frozen=True)
@@ -50,8 +40,7 @@ class Card:
     @property
     def heading(self) -> str:
         """The first line: glyph, word and title."""
-        glyph, word, _, _ = STYLES[self.kind]
-        return f"{glyph} {word}: {self.title}"
+        return "{glyph} {word}: ".format_map(STYLES[self.kind]) + self.title
 
     def text(self) -> str:
         """Returns the card in characters."""
@@ -61,14 +50,15 @@ class Card:
 
     def html(self) -> str:
         """Returns the card as HTML with inline styles only."""
-        _, _, edge, ink = STYLES[self.kind]
+        style = STYLES[self.kind]
         block = '<div style="{}">{}</div>'.format
-        parts = [block(f"font-weight:bold;color:{ink};margin-bottom:0.3em", escape(self.heading))]
+        parts = [block(f"font-weight:bold;color:{style['ink']};margin-bottom:0.3em", escape(self.heading))]
         parts += [block("margin:0.3em 0", escape(text)) for text in self.paragraphs]
         for letter, choice in self.choices:
             parts.append(block("margin:0.15em 0 0.15em 1em", f"<b>{letter}</b>&ensp;{escape(choice)}"))
         parts += [f'<pre style="{DETAIL}">{escape(self.detail)}</pre>'] if self.detail else []
-        return f'<div role="note" style="{FRAME};border-left:6px solid {edge}">{"".join(parts)}</div>'
+        frame = f"{FRAME};border-left:6px solid {style['edge']}"
+        return f'<div role="note" style="{frame}">{"".join(parts)}</div>'
 
     def __str__(self) -> str:
         return self.text()

@@ -118,15 +118,12 @@ def tables(report: Results) -> Iterator[Table]:
         )
     for title, table in grids(report):
         yield table.rich(title, padding=int(len(table.columns) < WIDE))
-    for pair, rows in grouped(report.get("drafters", ()), "pair").items():
-        title = f"Every drafter of {pair} at its best K, on other prompts"
-        yield grid("drafters", rows, 2).rich(title, padding=0)
+    for listed in LAYOUT["lists"]:
+        for group, rows in grouped(report.get(listed["rows"], ()), listed["group"]).items():
+            table = grid(listed["columns"], rows, listed["left"])
+            yield table.rich(listed["title"].format(group), padding=0)
+    for rows in grouped(report.get("drafters", ()), "pair").values():
         yield drafter_parts(rows).rich("Accepted of the tested, in %, position by position")
-    for name in ("real_models", "beside"):
-        for kind, rows in grouped(report.get(name, ()), "kind").items():
-            yield grid("real", rows, 3).rich(f"{kind}: milliseconds a token, and the gain", padding=0)
-    if prefill := report.get("prefill"):
-        yield grid("prefill", prefill, 2).rich("Milliseconds to read a long prompt")
     for dtype, rows in grouped(report.get("real_sizes", ()), "dtype").items():
         table = real_sizes(rows)
         cells = [(shape, *numbers) for shape, _, *numbers in table.rows]  # their type stands in the title

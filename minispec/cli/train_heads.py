@@ -19,7 +19,7 @@ from minispec.drafters.eagle3 import EAGLE3
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting
 from minispec.io.checkpoint import Pair, cache_folder, json_hash, load_pair
-from minispec.io.files import CannotWrite, check_writable
+from minispec.io.files import check_writable, make_folder_of
 from minispec.io.heads import eagle3_folder, heads_folder, save_heads, target_hash
 from minispec.io.speculators import save_eagle3
 from minispec.native.backend import AUTO, TORCH, Models, on_backend
@@ -116,10 +116,7 @@ def train_for(
 
 def check_creatable(path: Path) -> None:
     """Raises ValueError if no file can be written at a path, whose folder is made if it is not there."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotWrite(path.parent, error) from error
+    make_folder_of(path)
     check_writable(path)
 
 

@@ -25,7 +25,6 @@ from minispec.core.records import Draft, Round
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import (
-    Choice,
     TargetDrafter,
     check_width,
     checked_parents,
@@ -154,20 +153,18 @@ def doubtful_tree(nodes: int, depth: int) -> list[int]:
 
 
 class MedusaTreeDrafter(MedusaDrafter):
-    """Drafts a tree with the heads; verify it with `verify_tree`."""
+    """Drafts a tree with the heads, candidates without replacement; verify it with `verify_tree`."""
 
     def __init__(
         self,
         heads: Heads,
         target: LanguageModel,
         parents: Sequence[int],
-        choice: Choice = without_replacement,
         warp: Warp | None = None,
     ) -> None:
         """Makes a drafter; see `MedusaDrafter` and `TreeDrafter`."""
         super().__init__(heads, target, warp)
         self.parents = checked_parents(parents, target.max_length)
-        self.choice = choice
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Proposes the tree, k deep or as deep as there are heads, to follow the pending tokens [B]."""
@@ -181,7 +178,8 @@ class MedusaTreeDrafter(MedusaDrafter):
         def read(tokens: Tensor, at: Sequence[int]) -> Tensor:
             return logits[:, depths[at[0]], None].expand(-1, len(at), -1)
 
-        draft = draw_tree(read, pending, self.parents[:size], space, self.choice, self.warp or warp, rng)
+        parents = self.parents[:size]
+        draft = draw_tree(read, pending, parents, space, without_replacement, self.warp or warp, rng)
         return replace(draft, lengths=space.cpu())
 
     def size(self, k: int) -> int:

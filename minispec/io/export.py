@@ -6,7 +6,6 @@ which change no logit but by rounding.
 
 import json
 import shlex
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -23,13 +22,14 @@ from minispec.io.files import (
     format_path,
     printable_line,
     read_json,
+    read_table,
     replace_folder,
     write_json,
     write_text_file,
 )
 from minispec.io.tokenizer_config import CONFIG, read_if_there
 
-CARD = tomllib.loads(Path(__file__).with_name("card.toml").read_text(encoding="utf-8"))
+CARD = read_table(__file__, "card.toml")
 # Sizes of heads that vLLM's attention takes on a processor; on a GPU it takes them, too, and some others.
 HEAD_DIMS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 DRAFTED = 4  # tokens a round, in the line for vLLM

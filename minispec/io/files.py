@@ -106,10 +106,18 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
     write_text_file(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Writes tensors, [...] each, as safetensors, whole or not at all, and makes their folder."""
+def make_folder_of(path: Path) -> None:
+    """Makes the folder of a file, if it is not there; ValueError if it cannot."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(path, error) from error
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """Writes tensors, [...] each, as safetensors, whole or not at all, and makes their folder."""
+    make_folder_of(path)
+    try:
         # A tied head and its embedding share memory; in the file each stands by itself.
         copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
         with replace_file(path) as new:
@@ -120,10 +128,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
 
 def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
     """Writes bytes as they come, whole or not at all, and makes their folder; ValueError if it cannot."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotWrite(path, error) from error
+    make_folder_of(path)
     with replace_file(path) as new, new.open("wb") as file:
         file.writelines(chunks)
 

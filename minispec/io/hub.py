@@ -5,27 +5,9 @@ It is asked for the files that are read here, and for no other: JSON, chat templ
 
 from pathlib import Path
 
-from minispec.io.files import shorten
+from minispec.io.files import read_table, shorten
 
-# Files of a model. A folder may hold its weights a second time, under other names.
-FILES = [
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "model-*-of-*.safetensors",
-]
-# What the library's errors mean, by their names: to import them takes time that only a download has.
-REASONS = {
-    "GatedRepoError": "it is gated: accept its terms on its page, then log in with: hf auth login",
-    "RepositoryNotFoundError": "there is no such folder here, and on the hub no such model, or it is private",
-    "RevisionNotFoundError": "it has no such revision",
-    "LocalEntryNotFoundError": "the hub cannot be reached, and not all of it is in the cache",
-    "IncompleteSnapshotError": "the hub cannot be reached, and not all of it is in the cache",
-}
+HUB = read_table(__file__, "hub.toml")
 OFFLINE = "HF_HUB_OFFLINE is set, and not all of it is in the cache"
 
 
@@ -45,9 +27,9 @@ def download(model: str, revision: str | None) -> Path:
     from huggingface_hub import constants, snapshot_download
 
     try:
-        return Path(snapshot_download(model, revision=revision, allow_patterns=FILES))
+        return Path(snapshot_download(model, revision=revision, allow_patterns=HUB["files"]))
     except Exception as error:  # of several libraries
         message = shorten(" ".join(str(error).split()), max_length=300)
-        reason = OFFLINE if constants.HF_HUB_OFFLINE else REASONS.get(type(error).__name__, message)
+        reason = OFFLINE if constants.HF_HUB_OFFLINE else HUB["reasons"].get(type(error).__name__, message)
         name = model if revision is None else f"{model}@{revision}"
         raise ValueError(f"{name} cannot be had: {reason}") from error

@@ -65,9 +65,8 @@ class Memory:
 class Played(NamedTuple):
     """What a round of the library has come to, of rows with K tokens each: [B, K]."""
 
-    given: (
-        Draft | None
-    )  #: a draft that a drafter has made itself; None: the library's, or one of certain tokens
+    #: a draft that a drafter has made itself; None: the library's, or one of certain tokens
+    given: Draft | None
     pending: list[int]  #: of each row
     tokens: list[list[int]]  #: drafted, of each row
     lengths: list[int]  #: how many of them count
@@ -77,24 +76,6 @@ class Played(NamedTuple):
     path: list[list[int]] | None  #: [B, K], of a tree: 1 for what is kept
     memory: Memory  #: where its numbers lie
     place: int  #: which of the rounds there it is
-
-    def draft(self) -> Draft:
-        """Returns the draft as a record."""
-        if self.given is not None:
-            return self.given
-        k = len(self.tokens[0])
-        tokens = torch.tensor(self.tokens, dtype=torch.long).view(len(self.pending), k)
-        parents = None if self.parents is None else torch.tensor(self.parents)
-        return DrawnDraft(tokens, self.memory.probs(self.place, tokens), torch.tensor(self.lengths), parents)
-
-    def hidden(self) -> Tensor:
-        """Returns the target's hidden states: [B, K+1, D]."""
-        return self.memory.part(1, self.place, len(self.tokens[0]) + 1)
-
-    def verdict(self) -> Verdict:
-        """Returns the decision as a record."""
-        path = None if self.path is None else torch.tensor(self.path, dtype=torch.bool)
-        return Verdict(torch.tensor(self.accepted), torch.tensor(self.token), path)
 
     def kept(self) -> list[list[int]]:
         """Returns the tokens that each row keeps, the one after the draft included."""
@@ -144,17 +125,25 @@ class NativeRound(ObservedRound):
     @cached_property
     def draft(self) -> Draft:
         """What was drafted."""
-        return self.played.draft()
+        played = self.played
+        if played.given is not None:
+            return played.given
+        tokens = torch.tensor(played.tokens, dtype=torch.long)
+        probs = played.memory.probs(played.place, tokens)
+        parents = None if played.parents is None else torch.tensor(played.parents)
+        return DrawnDraft(tokens, probs, torch.tensor(played.lengths), parents)
 
     @cached_property
     def verdict(self) -> Verdict:
         """What the verifier decided."""
-        return self.played.verdict()
+        played = self.played
+        path = None if played.path is None else torch.tensor(played.path, dtype=torch.bool)
+        return Verdict(torch.tensor(played.accepted), torch.tensor(played.token), path)
 
     @cached_property
     def target_hidden(self) -> Tensor:
         """The target's hidden states: [B, K+1, D]."""
-        return self.played.hidden()
+        return self.played.memory.part(1, self.played.place, len(self.played.tokens[0]) + 1)
 
     @cached_property
     def target_logits(self) -> Tensor:

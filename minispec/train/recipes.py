@@ -5,13 +5,12 @@ A recipe counts steps, never seconds, so the same recipe gives the same weights 
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from minispec.core.model import GPTConfig
+from minispec.io.files import read_table
 from minispec.train.grammar import KINDS
 
 # The curricula of a recipe, and their names in `pair.json`.
@@ -113,16 +112,11 @@ def recipe_of(
     return Recipe(**fields)
 
 
-def recipes_in(text: str) -> dict[str, Recipe]:
-    """Reads recipes from TOML by name; recipes.toml says what stands in a table."""
-    curricula = {name: name for name in CURRICULA}
-    return {
-        name: recipe_of({"name": name, "seed": 0, "tokenizer": "bpe"} | table, gpt, curricula)
-        for name, table in tomllib.loads(text).items()
-    }
-
-
-RECIPES = recipes_in(Path(__file__).with_name("recipes.toml").read_text(encoding="utf-8"))
+TABLE_CURRICULA = {name: name for name in CURRICULA}  # in recipes.toml they have the names of the fields
+RECIPES = {
+    name: recipe_of({"name": name, "seed": 0, "tokenizer": "bpe"} | table, gpt, TABLE_CURRICULA)
+    for name, table in read_table(__file__, "recipes.toml").items()
+}
 QUICK, STORIES, OWN_TEXT = (RECIPES[name] for name in ("quick", "stories", "own-text"))
 PYTHON = replace(OWN_TEXT, name="python", corpus="python")
 PRESETS = {recipe.name: recipe for recipe in (QUICK, STORIES, RECIPES["english"], PYTHON)}

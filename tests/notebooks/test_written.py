@@ -39,7 +39,7 @@ PHASES = {
     -13: (("try_one", "accept_path"), ("verify_tree", "TreeDrafter", "speculate", "record")),
     14: (("one_round", "commit", "next_in_line", "serve"), ("speculate", "Batch", "record")),
     15: (("accept_block",), ("verify_block", "record", "expected_accepted", "chain_means")),
-    -15: (("limit",), ("measure", "by_subsets", "by_programme")),
+    -15: (("limit",), ("measure", "by_subsets")),
 }
 
 

@@ -90,10 +90,9 @@ def bytes_of(pick: Pick) -> Exercise:
         return kept * config.kv_heads * config.head_dim * (keys + values) // 8
 
     choices = {"keys": keys, "values": values, "every": every, "window": window}
-    sizes = ((1, 1, 1, 4, 1), (2, 1, 1, 4, 3), (3, 4, 2, 4, 9), (6, 6, 2, 8, 50))
-    return second_form(
-        counting.BYTES, pick, choices, right, [(counting.small_config(*s[:4]), s[4]) for s in sizes]
-    )
+    sizes = TEXTS[counting.BYTES.key]["cases"]
+    cases = [(counting.small_config(*config), tokens) for *config, tokens in sizes]
+    return second_form(counting.BYTES, pick, choices, right, cases)
 
 
 def verify_of(pick: Pick) -> Exercise:
@@ -143,8 +142,7 @@ def residual_of(pick: Pick) -> Exercise:
         return total * gap / gap.sum() if gap.sum() > 0 else gap
 
     choices = {"more": more, "less": less, "total": total}
-    cases: list[Any] = [((1, 1), (2, 2)), ((1, 3), (6, 2)), ((3, 2, 1), (1, 1, 4))]
-    cases += [((2, 6, 4), (2, 2, 2)), ((8, 6, 4, 2), (1, 1, 5, 3))]
+    cases = [tuple(map(tuple, case)) for case in TEXTS[rejection.RESIDUAL.key]["cases"]]
     return second_form(rejection.RESIDUAL, pick, choices, right, cases)
 
 

@@ -5,10 +5,9 @@ candidates are drawn, and p. A token is accepted if it is among the candidates. 
 them matters, neither their order nor how often; so a draw of candidates is a set, and its bits are a number.
 
 The maximum is a linear programme (Sun et al. 2023, SpecTr). Hu et al. 2025 write it as a minimum over
-subsets. Both are here, and agree.
+subsets; that is computed here, and a test solves the programme.
 """
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,26 +40,3 @@ def over_subsets(values: Tensor) -> Tensor:
         pairs = sums.view(len(sums), -1, 2, 2**bit)  # without the token, and with it
         pairs[:, :, 1] += pairs[:, :, 0]
     return sums
-
-
-def by_programme(p: Tensor, sets: Tensor) -> float:
-    """Returns the same by linear programming, for one position: p is [V], sets [2^V].
-
-    What is sought is how often each set comes with each of its tokens as output: all together as often as
-    possible, with no set more often than it is drawn, and no token more often than p says.
-
-    Raises:
-        ValueError: if scipy is not installed.
-    """
-    try:
-        from scipy.optimize import linprog
-    except ImportError:
-        raise ValueError("scipy is not installed: in minispec's folder, pip install -e '.[atlas]'") from None
-    members = sets.nonzero()[:, 0]
-    set_ids, token = ((members[:, None] >> torch.arange(len(p))) & 1).nonzero(as_tuple=True)
-    column = torch.arange(len(token))
-    bounds = torch.cat([sets[members], p]).numpy()
-    constraints = np.zeros((len(bounds), len(token)))
-    constraints[set_ids, column] = 1
-    constraints[len(members) + token, column] = 1
-    return -float(linprog(-np.ones(len(token)), constraints, bounds, method="highs").fun)

@@ -145,11 +145,11 @@ def load_measurement(path: str | Path) -> Measurement:
         raise ValueError(f"{path} is broken: something is missing in it") from None
 
 
-def saved(kind: str, folder: Path = FOLDER) -> Measurement:
+def saved(kind: str) -> Measurement:
     """Reads a measurement of a kind that comes with the package; a ValueError lists the kinds."""
     if kind not in KINDS:
         raise ValueError(f"there is no kind of measurement {kind!r}; there is {', '.join(KINDS)}")
-    return load_measurement(folder / f"{kind}.json")
+    return load_measurement(FOLDER / f"{kind}.json")
 
 
 def drafters_table(pair: str, temperature: float) -> str:

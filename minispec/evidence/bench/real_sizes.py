@@ -21,15 +21,11 @@ from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.evidence.bench.section import BenchRun, Results
 from minispec.evidence.theory.formulas import refined_speed_up
+from minispec.io.files import read_table
 from minispec.native.backend import NATIVE, Models
 from minispec.native.model import NativeGPT
 
-# Those of the target of `stories`, of that of `english`, and of a Llama of 135 million weights.
-SHAPES = {
-    "1.5M": GPTConfig(494, layers=8, width=128, heads=8, kv_heads=4, ffn=352, tied=True),
-    "10M": GPTConfig(1024, layers=6, width=384, heads=6, kv_heads=3, ffn=1024, tied=True),
-    "135M": GPTConfig(49_152, layers=30, width=576, heads=9, kv_heads=3, ffn=1536, max_length=512, tied=True),
-}
+SHAPES = {name: GPTConfig(**sizes) for name, sizes in read_table(__file__, "real_sizes.toml").items()}
 Make = Callable[[GPT], LanguageModel]  # makes a backend's model
 MAKERS: Mapping[str, Make] = {"torch": lambda model: model, "native": NativeGPT}
 IN_8_BITS: Mapping[str, Make] = {"native": partial(NativeGPT, kept=torch.int8)}  # of float32

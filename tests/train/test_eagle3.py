@@ -120,9 +120,8 @@ def mean_loss(model, layer, texts):
 def test_training_lowers_the_loss_and_goes_on_after_a_kill(model, texts, tmp_path):
     """The same weights come out, whether it was killed or not; the target stays."""
     before = weights_hash(model)
-    made = train_eagle3(
-        model, TappedGPT(model, usual_taps(3)), texts, QUICK, tmp_path / "whole", lambda progress: None
-    )
+    tapped = TappedGPT(model, usual_taps(3))
+    made = train_eagle3(model, tapped, texts, QUICK, tmp_path / "whole", lambda progress: None)
     assert mean_loss(model, made, texts) < mean_loss(model, make_eagle3(model, made.ids, 20), texts)
     assert weights_hash(model) == before
 
@@ -135,9 +134,7 @@ def test_training_lowers_the_loss_and_goes_on_after_a_kill(model, texts, tmp_pat
 
     with pytest.raises(Killed):
         train_eagle3(model, tapped, texts, QUICK, tmp_path / "killed", kill)
-    again = train_eagle3(
-        model, TappedGPT(model, usual_taps(3)), texts, QUICK, tmp_path / "killed", lambda progress: None
-    )
+    again = train_eagle3(model, tapped, texts, QUICK, tmp_path / "killed", lambda progress: None)
     for name, weight in made.state_dict().items():
         assert torch.equal(weight, again.state_dict()[name])
 

@@ -77,14 +77,3 @@ def package_rows():
         says = modules()[f"minispec.{package}"].says
         rows.append([package, says, listed or "–", str(len(lines)), f"{sum(lines):,}"])
     return [["package", "what it is", "imports", "files", "lines"], *reversed(rows)]
-
-
-def file_rows(package):
-    """Returns the table of a package's files, heads first; they are named without the package."""
-    prefix = f"minispec.{package}."
-    rows = [["file", "what it is for", "imports", "lines"]]
-    for name, module in modules().items():
-        if name.startswith(prefix):
-            others = sorted(other.removeprefix(prefix).removeprefix("minispec.") for other in module.imports)
-            rows.append([name.removeprefix(prefix), module.says, ", ".join(others) or "–", str(module.lines)])
-    return rows

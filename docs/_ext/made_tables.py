@@ -7,11 +7,10 @@ from claims_table import claim_rows
 from class_times import RATES, class_times
 from exercise_tables import about, exercise_rows, wrong_rows
 from field_guide import check_rows, family_rows
-from import_tables import file_rows, package_rows
+from import_tables import package_rows
 from run_tables import ragged_mask, ragged_table, rounds_table, widths_table
 from running_example import at, run
 from sign_key import coloured, distributions_table, in_terminal, round_table, states_table
-from source_and_prose import ROOT, pieces_of, short
 
 from minispec.classroom.exercises import EXERCISES
 
@@ -25,23 +24,6 @@ def markdown(rows):
 def as_text(text):
     """Returns a drawing in characters."""
     return f"```text\n{text}\n```"
-
-
-def files_of(package):
-    """Returns the table of a package's files, under a line that opens."""
-    rows = file_rows(package)
-    summary = f"The {len(rows) - 1} files of {package}"
-    return f"<details><summary>{summary}</summary>\n\n{markdown(rows)}\n\n</details>"
-
-
-def where_shown():
-    """Returns what the walk-through shows, file by file, each name with a link to its page."""
-    shown = {}
-    for page in sorted((ROOT / "docs" / "walkthrough").glob("*.md")):
-        for piece in pieces_of(page):
-            link = f"[`{short(piece.name)}`]({page.name})"
-            shown.setdefault(piece.path.relative_to(ROOT).as_posix(), {}).setdefault(piece.name, link)
-    return markdown([["file", "shown"], *([path, ", ".join(shown[path].values())] for path in sorted(shown))])
 
 
 def each_exercise():
@@ -69,7 +51,6 @@ TABLES = {
     "distributions": lambda: markdown(distributions_table()),
     "each-exercise": each_exercise,
     "exercises": lambda: markdown(exercise_rows()),
-    "files-of": files_of,
     "in-terminal": lambda glyphs: as_text(in_terminal(glyphs)),
     "packages": lambda: markdown(package_rows()),
     "ragged": lambda: markdown(ragged_table(6)),
@@ -79,6 +60,5 @@ TABLES = {
     "rounds": lambda count: markdown(rounds_table(run("greedy"), int(count))),
     "signs": signs_of_round,
     "states": lambda: markdown(states_table()),
-    "where-shown": where_shown,
     "widths": lambda: markdown(widths_table()),
 }

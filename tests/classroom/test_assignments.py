@@ -4,7 +4,6 @@ import ast
 import csv
 import re
 import sys
-import time
 import tomllib
 from pathlib import Path
 from zipfile import ZipFile
@@ -141,7 +140,14 @@ BROKEN = {
     "an empty file": "",
     "prints 200 MB": "for _ in range(200):\n    print('x' * 10**6)\n",
     "kills its process": "import os\n\nos.kill(os.getpid(), 9)\n",
-    "deletes the folder in which it is graded": "import shutil\n\nshutil.rmtree('..')\n",
+    "deletes the folder in which it is graded": """
+import shutil
+from pathlib import Path
+
+folder = Path.cwd().parent
+if folder.name == "autograder":  # otter's own, and nobody else's
+    shutil.rmtree(folder)
+""",
     "a function is missing*": "del gain\n",
 }
 LIMIT = 240  # seconds each
@@ -163,7 +169,7 @@ def hand_in(stem, name, planted=None, damage=None):
 
 @pytest.mark.evidence
 def test_a_class_of_thirty_is_graded_and_ten_are_broken(tmp_path, monkeypatch):
-    """As the page has it: each in a process of its own, by its own tests; who is broken costs nobody else."""
+    """By the page's scripts, each in its own process, by its own tests; what is broken costs only itself."""
     monkeypatch.chdir(tmp_path)
     for file, text in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)\n```", PAGE, re.DOTALL):
         Path(file).write_text(text, encoding="utf-8")
@@ -173,19 +179,18 @@ def test_a_class_of_thirty_is_graded_and_ten_are_broken(tmp_path, monkeypatch):
             hand_in(f"{name}-{planted}", name, planted)
     for number, damage in enumerate(BROKEN):
         hand_in(f"broken-{number}", "surface", damage=damage)
-    started = time.monotonic()
     shell("bash grade.sh class && python marks.py", tmp_path, SECONDS_EACH=str(LIMIT), JOBS="1")
-    print(f"{time.monotonic() - started:.0f} seconds")
     marks = {row["student"]: row for row in csv.DictReader(Path("marks.csv").open(encoding="utf-8"))}
     assert len(marks) == 30
     lines = []
     for name, answers in handed_in.items():
         points = [float(marks[f"{name}-{planted}"]["points"]) for planted in answers]
-        assert points[0] > max(points[1:])
+        assert all(marks[f"{name}-{planted}"]["graded"] == "True" for planted in answers)
+        assert points[0] > max(points[1:]) > 0
         lines.append(f"| {name} | {', '.join(f'{each:g}' for each in points)} |")
     for number, damage in enumerate(BROKEN):
         row = marks[f"broken-{number}"]
         graded = {"True": "yes", "False": "no"}[row["graded"]]
         lines.append(f"| {damage.rstrip('*')} | {graded} | {float(row['points']):g} |")
-    print("\n".join(lines))
-    assert [line for line in lines if line not in PAGE] == []
+        assert float(row["points"]) < float(marks["surface-None"]["points"]) or "prints" in damage
+    print("\n".join(lines))  # with `-s`: a table of what was graded

@@ -21,15 +21,12 @@ def test_imports_are_read_in_whatever_form():
 
 
 def test_the_tables_say_what_is_imported():
-    """A row a package, the importing one before the imported one; a row a file."""
+    """A row a package, the importing one before the imported one."""
     heads, *rows = imports.package_rows()
     names = [row[0] for row in rows]
     assert names == [*imports.package_imports()][::-1] and names[-1] == "core"
     found = {name: row[heads.index("imports")] for name, row in zip(names, rows, strict=True)}
     assert (found["core"], found["verifiers"], found["io"]) == ("–", "core", "drafters, core")
-    files = {row[0]: row[1:] for row in imports.file_rows("core")}
-    assert files["rollback"] == ["Rollback: forget what was read but not kept.", "cache, records", "28"]
-    assert len(imports.file_rows("nothing")) == 1
 
 
 def protocols():
@@ -57,12 +54,11 @@ def test_what_the_page_names_is_there():
         find(name)
 
 
-def test_every_package_has_its_words_and_its_files():
-    """A package that is added needs a paragraph and a table on the page, after those that it imports."""
+def test_every_package_has_its_words():
+    """A package that is added needs a paragraph on the page, after those that it imports."""
     page = PAGE.read_text(encoding="utf-8")
     order = re.findall(r"^\*\*`(\w+)`: ", page, re.MULTILINE)
     assert sorted(order) == sorted(imports.package_imports())
-    assert re.findall(r"\{made\} files-of (\w+)", page) == order
     for one, others in imports.package_imports().items():
         assert all(order.index(other) < order.index(one) for other in others)
 

@@ -1,4 +1,4 @@
-"""Drafts of several sizes: trained for their target, kept, and resumed where a run was cut."""
+"""Drafts of several sizes: trained for their target, and kept."""
 
 from dataclasses import replace
 
@@ -38,31 +38,6 @@ def test_drafts_are_trained_and_kept(pair, short):
     told.clear()
     again = train_drafts(pair, told.append)
     assert told == [] and all(torch.equal(again[n].norm.weight, trained[n].norm.weight) for n in TWO)
-
-
-def test_a_cut_training_goes_on(pair, short, monkeypatch, tmp_path):
-    """Cut in its last run, and resumed, it ends with the same weights as one in one go."""
-    monkeypatch.setattr(draft_sizes, "SIZES", {"1×8": TWO["1×8"]})
-    whole = train_drafts(pair)["1×8"]
-    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path / "another"))
-    with monkeypatch.context() as cut:
-        cut.setattr(draft_sizes, "save_model", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            train_drafts(pair)
-    assert find_drafts(pair) == {}
-    steps = []
-    resumed = train_drafts(pair, steps.append)["1×8"]
-    assert not any("step 1 " in text for text in steps)  # no step was taken again
-    for name, weight in whole.state_dict().items():
-        assert torch.equal(weight, resumed.state_dict()[name])
-
-
-def test_the_recipe_is_the_pairs_own(pair):
-    """The same corpus and curricula, with the steps of this purpose; a pair that does not say is refused."""
-    recipe = recipe_of(pair)
-    assert (recipe.corpus, recipe.seed, recipe.stories) == ("stories", 0, 40)
-    assert sum(stage.steps for stage in recipe.draft_stages) == draft_sizes.PLAIN_STEPS
-    assert sum(stage.steps for stage in recipe.distill_stages) == draft_sizes.DISTILL_STEPS
 
 
 def test_a_pair_that_does_not_say_how_it_was_trained(tmp_path, minispec_home):

@@ -106,16 +106,6 @@ def test_plans_name_what_is_there(name):
         assert f'"{key}"' in path.read_text(encoding="utf-8")
 
 
-def test_one_class_writes_the_accept_test_and_types_few_predictions():
-    """At most eight guesses; the greedy rule, the residual and the accept test are written in class."""
-    text = text_of("one_class.md")
-    keys = [key for _, key in planned("one_class.md")]
-    assert len(PREDICTIONS.intersection(keys)) == 5 and "Five predictions\nare typed" in text
-    written = [key for key in keys if key not in PREDICTIONS]
-    assert written == ["verify-greedily", "residual", "accept-one-row"] and "`u < p[x] / q[x]`" in text
-    assert "All measured, none computed" in text and "one and the same backend" in text
-
-
 def test_four_classes_ask_every_question():
     """All predictions of the book come up in the course."""
     assert {key for _, key in planned("four_classes.md")} >= PREDICTIONS

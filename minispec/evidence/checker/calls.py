@@ -170,5 +170,5 @@ def check_path(verdict: Verdict, draft: Draft) -> None:
     if bool(wrong.any()):
         row = int(wrong.long().argmax())
         raise Broken(
-            f"it reports {int(verdict.accepted[row])} kept tokens, and the path {verdict.kept()[row]}"
+            f"it claims it kept {int(verdict.accepted[row])} tokens, and the path {verdict.kept()[row]}"
         )

@@ -112,7 +112,7 @@ SHAPES = {"tree": ((), (0, 0, 1, 1)), "padded": ((1,), (0, 0)), "chain": ((), (0
     [
         ("tree", lambda path: path.long(), "it returned a path of shape"),
         ("tree", lambda path: path[:, :1], "it returned a path of shape"),
-        ("tree", lambda path: path.flip(1), "it reports 2 kept tokens, and the path [1, 3]"),
+        ("tree", lambda path: path.flip(1), "it claims it kept 2 tokens, and the path [1, 3]"),
         ("tree", lambda path: torch.ones_like(path), "kept 2 tokens, and the path [0, 1, 2, 3]"),
         ("tree", lambda path: torch.zeros_like(path), "kept 2 tokens, and the path []"),
         ("padded", lambda path: path.flip(1), "kept 1 tokens, and the path [1]"),

@@ -2,8 +2,15 @@
 
 import random
 import shutil
+import struct
 from collections import Counter
+from contextlib import contextmanager
 from copy import deepcopy
+
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 JUNK = [
     None,
@@ -26,6 +33,11 @@ JUNK = [
     [[]],
     {},
 ]
+
+HOSTILE = (0, 1, 2, 5, 13, 255, 2**16, 2**21, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**60, 2**63, 2**64 - 1)
+HEADER = 6000  # bytes: about so long is the header of the small file
+
+MEMORY = 2**29  # a thread's stacks and arenas are most of it
 
 
 def places(data, here=()):
@@ -72,6 +84,67 @@ def cut_or_extend(dice, path):
     end = dice.choice((0, 1, 4, 8, 24, dice.randrange(len(data)), len(data) - 1))
     longer = data + dice.choice((b"\0", b"{}", b"\n", data[:100], bytes(1000)))
     path.write_bytes(data[:end] if dice.random() < 0.7 else longer)
+
+
+def bits(dice, path):
+    """Flips bits, often in the header."""
+    flip(dice, path, [64, HEADER])
+
+
+def claim(dice, path):
+    """Puts a hostile number in a place of the header, of four bytes or eight: a count, a length, a type."""
+    data = bytearray(path.read_bytes())
+    code = dice.choice("IQ")
+    place = dice.choice((8, 16, dice.randrange(min(len(data) - 8, HEADER))))
+    struct.pack_into(f"<{code}", data, place, dice.choice(HOSTILE) % 2 ** (32 if code == "I" else 64))
+    path.write_bytes(data)
+
+
+def swap_parts(dice, path):
+    """Copies a part of the file over another."""
+    data = bytearray(path.read_bytes())
+    size = dice.choice((1, 8, 100))
+    one, other = (dice.randrange(min(len(data) - size, HEADER)) for _ in range(2))
+    data[one : one + size] = data[other : other + size]
+    path.write_bytes(data)
+
+
+def bytes_of_a_file(dice, folder):
+    """Damages the bytes of one file of a folder."""
+    dice.choice((bits, cut_or_extend, claim, swap_parts))(dice, dice.choice(sorted(folder.iterdir())))
+
+
+def change_tensors(dice, folder):
+    """One tensor of another shape or type, under another name, or missing."""
+    path = dice.choice(sorted(folder.glob("*.safetensors")))
+    weights = load_file(path)
+    name = dice.choice(sorted(weights))
+    weight = weights.pop(name)
+    others = (weight.flatten(), weight[:-1], weight[None], weight.to(torch.int8), torch.zeros(0))
+    kind = dice.randrange(len(others) + 2)
+    if kind < len(others):
+        weights[name] = others[kind].contiguous()
+    elif kind == len(others):
+        weights[f"{name}.more"] = weight
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def swap_files(dice, folder):
+    """One file takes the place of another."""
+    one, other = dice.sample(sorted(folder.iterdir()), 2)
+    shutil.copyfile(one, other)
+
+
+@contextmanager
+def little_memory():
+    """Lets this process have `MEMORY` more than it has, where the system can see to that."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + MEMORY, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def outcomes(copies, original, folder, kinds, outcome, last=None):

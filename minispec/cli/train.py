@@ -16,7 +16,7 @@ from minispec.cli.train_heads import check_creatable, report_line, train_drafter
 from minispec.drafters.eagle3 import EAGLE3
 from minispec.evidence.bench.measure import measure_acceptance
 from minispec.io.checkpoint import Pair, cache_folder, check_pair_name
-from minispec.io.files import check_pair_folder, format_path, printable_line
+from minispec.io.files import check_folder, format_path, printable_line
 from minispec.show.text import losses_table
 from minispec.train.corpus import CORPUS_NAMES
 from minispec.train.heads import RECIPES
@@ -82,7 +82,7 @@ def train(
     check_pair_name(folder)
     if not recipe.name.isprintable():
         raise ValueError(f"{format_path(Path(recipe.name))} is no name for a pair: rename the text's file")
-    check_pair_folder(folder)
+    check_folder(folder)
     runs = cache_folder() / "runs"
     check_creatable(runs / "state")
     with suppress(OSError):  # it holds other trainings

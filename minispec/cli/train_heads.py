@@ -19,9 +19,9 @@ from minispec.drafters.eagle3 import EAGLE3
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.interleaved import Setting
 from minispec.io.checkpoint import Pair, cache_folder, json_hash, load_pair
-from minispec.io.files import check_writable, make_folder_of
+from minispec.io.files import check_folder, check_writable, make_folder_of
 from minispec.io.heads import eagle3_folder, heads_folder, save_heads, target_hash
-from minispec.io.speculators import save_eagle3
+from minispec.io.speculators import holds_eagle3, save_eagle3
 from minispec.native.backend import AUTO, TORCH, Models, on_backend
 from minispec.native.drafters import make_drafter
 from minispec.train.dataset import gather, stage_key
@@ -82,7 +82,7 @@ def train_for(
     """
     models = options.open_models(pair, target, None, "cpu", "bfloat16")
     folder = out or eagle3_folder(models)
-    check_creatable(folder)
+    check_folder(folder, holds_eagle3)
     recipe = Eagle3Recipe(seed=seed).scaled(scale)
     sha256 = target_hash(models)
     run = cache_folder() / "runs" / f"eagle3-{sha256[:16]}-{json_hash(asdict(recipe))[:16]}"

@@ -141,6 +141,8 @@ class Eagle3GPT(FeatureModel):
     def __init__(self, layer: Eagle3Layer, target: GPT) -> None:
         """Joins what was trained with its target; ValueError if it was made for another."""
         check_width(target.config.width, layer.config.width)
+        if bool(((layer.ids < 0) | (layer.ids >= target.vocab_size)).any()):
+            raise ValueError(f"the drafter knows ids outside 0 to {target.vocab_size - 1}")
         self.layer = layer
         self.target = target
         self.tapped = TappedGPT(target, layer.taps)

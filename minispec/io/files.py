@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir, mkdtemp
@@ -145,19 +145,26 @@ def check_writable(path: Path) -> None:
         raise CannotWrite(path, error) from error
 
 
+def holds_pair(folder: Path) -> bool:
+    """Whether a folder is a pair's, which another may replace."""
+    return (folder / "pair.json").is_file()
+
+
 @contextmanager
-def replace_folder(folder: Path) -> Iterator[Path]:
+def replace_folder(folder: Path, is_ours: Callable[[Path], bool] = holds_pair) -> Iterator[Path]:
     """Yields an empty temporary folder, which replaces `folder` if the block raises no error.
 
     No call replaces a folder at once on every system, so there are two renames: the old folder goes aside,
     the new one comes. A process that is killed between them leaves the old one aside, whole, and there
-    `whole_folder` finds it: at every moment a reader gets all of the old folder, or all of the new one.
+    `readable_folder` finds it: at every moment a reader gets all of the old folder, or all of the new one.
+
+    is_ours: whether a folder that holds files may be replaced.
 
     Raises:
-        ValueError: if something is in the way: a full disk, or something other than a pair. What was there
-            is left. A link to a folder is followed.
+        ValueError: if something is in the way: a full disk, or somebody's files. What was there is left. A
+            link to a folder is followed.
     """
-    check_pair_folder(folder)
+    check_folder(folder, is_ours)
     try:
         resolved = Path(os.path.realpath(folder))
         resolved.parent.mkdir(parents=True, exist_ok=True)
@@ -216,12 +223,11 @@ def readable_folder(folder: Path) -> Path:
     return folder if resolved.exists() else next(iter(previous_folders(resolved)), folder)
 
 
-def check_pair_folder(folder: Path) -> None:
-    """Raises ValueError if no pair can be written at `folder`, or if other files are in it.
+def check_folder(folder: Path, is_ours: Callable[[Path], bool] = holds_pair) -> None:
+    """Raises ValueError if `folder` cannot be written, or if files are in it that are not ours.
 
     This is checked before a training: a temporary folder is made in the nearest folder that exists.
     """
-    message = f"cannot write a pair to {format_path(folder)}"
     try:
         resolved = Path(os.path.realpath(folder))
         if resolved.is_symlink():
@@ -229,14 +235,12 @@ def check_pair_folder(folder: Path) -> None:
         ancestor = next((parent for parent in resolved.parents if parent.exists()), resolved)
         if not ancestor.is_dir():
             raise OSError(f"{format_path(ancestor)} is not a folder")
-        has_other_files = (
-            resolved.exists() and not (resolved / "pair.json").is_file() and any(resolved.iterdir())
-        )
+        has_other_files = resolved.exists() and not is_ours(resolved) and any(resolved.iterdir())
         TemporaryDirectory(prefix=f".{resolved.name}-", dir=ancestor).cleanup()
     except (OSError, ValueError) as error:
-        raise ValueError(f"{message}: {CannotWrite(folder, error).reason}") from error
+        raise CannotWrite(folder, error) from error
     if has_other_files:
-        raise ValueError(f"{message}: it holds other files; choose a new folder")
+        raise CannotWrite(folder, "it holds other files; choose a new folder")
 
 
 def check_regular(path: Path) -> None:

@@ -20,7 +20,7 @@ from minispec.drafters.exit import Exit
 from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelLayers
 from minispec.io.checkpoint import SHIPPED, Pair, cache_folder, describe_mismatch, tensors_hash
-from minispec.io.files import format_path, format_value, write_tensors
+from minispec.io.files import format_path, format_value, readable_folder, write_tensors
 from minispec.io.llama import check_types
 from minispec.io.speculators import load_eagle3
 
@@ -97,12 +97,12 @@ def eagle3_folder(pair: Pair) -> Path:
 
 def find_eagle3(pair: Pair) -> Eagle3Layer | None:
     """Returns the EAGLE-3 drafter of a pair; None if there is none."""
-    return load_eagle3_of(pair)[0] if eagle3_folder(pair).is_dir() else None
+    return load_eagle3_of(pair)[0] if readable_folder(eagle3_folder(pair)).is_dir() else None
 
 
 def load_eagle3_of(pair: Pair) -> tuple[Eagle3Layer, dict[str, Any]]:
     """Loads the EAGLE-3 drafter of a pair (see `load_eagle3`); ValueError if there is none for its target."""
-    folder = eagle3_folder(pair)
+    folder = readable_folder(eagle3_folder(pair))
     if not folder.is_dir():
         advice = "train it with: minispec train --drafter eagle3 --for TARGET"
         raise ValueError(f"{format_path(folder)} has no eagle3 drafter; {advice}")

@@ -5,7 +5,7 @@ in its header how they were trained. The target's embedding is not stored: who d
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,23 +16,44 @@ from safetensors import SafetensorError, safe_open
 from minispec.core.model import GPT
 from minispec.drafters.eagle3 import Eagle3Layer
 from minispec.io.checkpoint import describe_mismatch
-from minispec.io.files import format_value, read_json, replace_folder, write_json, write_tensors
-from minispec.io.llama import WEIGHTS, check_types, config_from_json, config_to_json
+from minispec.io.files import (
+    check_regular,
+    format_value,
+    read_json,
+    replace_folder,
+    write_json,
+    write_tensors,
+)
+from minispec.io.llama import WEIGHTS, check_field, check_types, config_from_json, config_to_json
 
 CONFIG = "config.json"
+KIND = "speculators_model_type"
 # What is read only so: there are heads that norm what they join, or what they feed back.
 REQUIRED = {
-    "speculators_model_type": "eagle3",
+    KIND: "eagle3",
     "norm_before_fc": False,
     "fc_norm": False,
     "norm_output": False,
 }
+TAPS = "eagle_aux_hidden_state_layer_ids"
+NORMED = "norm_before_residual"
+KNOWN = "draft_vocab_size"
+UNUSED = "embed_tokens.weight"  # who drafts has the target's
+IDS = ("d2t", "t2d")  # how far each id is from its place; which of the target's are known
 KEPT = torch.bfloat16
 
 
 def usual_taps(layers: int) -> tuple[int, ...]:
     """Returns after how many of a target's layers engines tap it: early, in the middle, and late."""
     return tuple(sorted({min(2, layers), max(layers // 2, 1), max(layers - 3, 1)}))
+
+
+def holds_eagle3(folder: Path) -> bool:
+    """Whether a folder is a drafter's, which another may replace."""
+    try:
+        return read_json(folder / CONFIG).get(KIND) == REQUIRED[KIND]
+    except ValueError:
+        return False
 
 
 def save_eagle3(layer: Eagle3Layer, folder: Path, target: str, k: int, info: Mapping[str, Any]) -> None:
@@ -55,9 +76,9 @@ def save_eagle3(layer: Eagle3Layer, folder: Path, target: str, k: int, info: Map
         "architectures": ["Eagle3Speculator"],
         **REQUIRED,
         "transformer_layer_config": config_to_json(layer.config, KEPT),
-        "draft_vocab_size": len(layer.ids),
-        "norm_before_residual": layer.adds_to_normed,
-        "eagle_aux_hidden_state_layer_ids": [*layer.taps],
+        KNOWN: len(layer.ids),
+        NORMED: layer.adds_to_normed,
+        TAPS: [*layer.taps],
         "speculators_config": {
             "algorithm": "eagle3",
             "default_proposal_method": "greedy",
@@ -69,7 +90,7 @@ def save_eagle3(layer: Eagle3Layer, folder: Path, target: str, k: int, info: Map
     known[layer.ids] = True
     weights = {name: weight.to(KEPT) for name, weight in layer.state_dict().items()}
     weights |= {"d2t": layer.ids - torch.arange(len(layer.ids)), "t2d": known}
-    with replace_folder(folder) as temporary:
+    with replace_folder(folder, holds_eagle3) as temporary:
         write_json(temporary / CONFIG, config)
         write_tensors(temporary / WEIGHTS, weights, {"minispec": json.dumps(info)})
 
@@ -94,30 +115,43 @@ def load_eagle3(folder: Path, target: GPT) -> tuple[Eagle3Layer, dict[str, Any]]
         raise ValueError(
             f"{path} was made for another target: its layer has other sizes, or rotates otherwise"
         )
-    taps = data.get("eagle_aux_hidden_state_layer_ids") or usual_taps(target.config.layers)
-    if not all(type(tap) is int and 1 <= tap <= target.config.layers for tap in taps):
-        raise ValueError(
-            f"{path} taps after layers {format_value(taps)}; the target has {target.config.layers}"
-        )
+    taps = read_taps(data, path, target.config.layers)
+    normed = data.get(NORMED, False)
+    check_field(path, NORMED, normed, "true or false", 1)
     weights, info = read_weights(folder / WEIGHTS)
     ids = read_ids(weights, folder / WEIGHTS, target.vocab_size)
-    layer = Eagle3Layer(
-        replace(own, norm_eps=config.norm_eps), taps, ids, data.get("norm_before_residual", False)
-    )
-    weights = {name: weight for name, weight in weights.items() if name != "embed_tokens.weight"}
-    check_types(weights)
+    if data.get(KNOWN, len(ids)) != len(ids):
+        raise ValueError(f"{path} has {KNOWN} {format_value(data[KNOWN])}; its weights are for {len(ids)}")
+    with torch.device("meta"):
+        layer = Eagle3Layer(replace(own, norm_eps=config.norm_eps), taps, ids, normed)
     if mismatch := describe_mismatch(layer, weights):
         raise ValueError(f"{folder} was made for another target: {mismatch}")
-    layer.load_state_dict(weights)
+    layer.load_state_dict(weights, assign=True)
     return layer.to(target.device, target.dtype).requires_grad_(False).eval(), info
+
+
+def read_taps(data: Mapping[str, Any], path: Path, layers: int) -> Sequence[int]:
+    """Returns after which of a target's layers a drafter reads; ValueError if it has none such."""
+    said = data.get(TAPS)
+    if said is None:
+        return usual_taps(layers)
+    taps = [tap for tap in range(1, layers + 1) if isinstance(said, list) and tap in said]
+    if not taps or taps != said:
+        raise ValueError(
+            f"{path} taps after layers {format_value(said)}; they should ascend, from 1 to {layers} at most"
+        )
+    return taps
 
 
 def read_weights(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """Returns weights [...] of a file, and how they were trained; ValueError if it cannot be read."""
     try:
+        check_regular(path)
         with safe_open(path, framework="pt") as file:
             info = json.loads((file.metadata() or {}).get("minispec", "{}"))
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(info)  # noqa: SIM118
+            weights = {name: file.get_tensor(name) for name in file.keys() if name != UNUSED}  # noqa: SIM118
+        check_types({name: weight for name, weight in weights.items() if name not in IDS})
+        return weights, dict(info)
     except (OSError, SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as a drafter: {error}") from error
 
@@ -125,15 +159,18 @@ def read_weights(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
 def read_ids(weights: dict[str, torch.Tensor], path: Path, vocab_size: int) -> torch.Tensor:
     """Takes out of weights which of a target's ids a drafter knows: [ids]; all, if nothing is said.
 
-    They are stored as how far each is from its place, `d2t`. ValueError if they are none.
+    ValueError if they are none.
     """
-    weights.pop("t2d", None)
-    offsets = weights.pop("d2t", torch.zeros(vocab_size, dtype=torch.long))
-    if offsets.dim() != 1 or offsets.is_floating_point():
+    offsets, known = (weights.pop(name, None) for name in IDS)
+    if offsets is None:
+        offsets = torch.zeros(vocab_size, dtype=torch.long)
+    if offsets.dim() != 1 or offsets.dtype not in (torch.int64, torch.int32):
         raise ValueError(f"{path}: d2t should be a row of integers")
-    ids = offsets.long() + torch.arange(len(offsets))
-    if not len(ids) or int(ids.min()) < 0 or int(ids.max()) >= vocab_size or len(ids.unique()) < len(ids):
+    ids = offsets + torch.arange(len(offsets))
+    if not len(ids) or int(ids[0]) < 0 or int(ids[-1]) >= vocab_size or bool((ids.diff() <= 0).any()):
         raise ValueError(
-            f"{path}: d2t should lead to different ids of the target, from 0 to {vocab_size - 1}"
+            f"{path}: d2t should lead to ascending ids of the target, from 0 to {vocab_size - 1}"
         )
+    if known is not None and known.nonzero().flatten().tolist() != ids.tolist():
+        raise ValueError(f"{path}: d2t and t2d speak of different ids")
     return ids

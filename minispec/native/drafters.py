@@ -36,11 +36,9 @@ def make_drafter(
         costs=costs,
     )
     drafter = models.backend.makers.get(entry.name, entry.make)(parts, k)
-    return target_for(drafter, models), drafter
+    return target_for(drafter, models.target), drafter
 
 
-def target_for(drafter: Drafter, models: Models) -> LanguageModel:
+def target_for(drafter: Drafter, target: LanguageModel) -> LanguageModel:
     """Returns what a drafter's drafts are verified by: a drafter may share the target's layers."""
-    return (
-        drafter.target if isinstance(drafter, ExitDrafter | Eagle3Drafter | Eagle3Choice) else models.target
-    )
+    return drafter.target if isinstance(drafter, ExitDrafter | Eagle3Drafter | Eagle3Choice) else target

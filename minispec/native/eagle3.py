@@ -19,7 +19,7 @@ from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import check_width
 from minispec.drafters.eagle3 import Eagle3Drafter, Eagle3GPT, Eagle3Layer, JoinedBlock, TappedGPT
-from minispec.native.checks import check_ids
+from minispec.native.checks import check_ids, checked
 from minispec.native.drafter import Chain
 from minispec.native.heads import embeddings, multiplied
 from minispec.native.model import NativeGPT, NativeLayers, threads_for
@@ -66,11 +66,12 @@ class NativeEagle3GPT(Eagle3GPT):
         self._norm = deepcopy(layer.norm).to(self.dtype)
         gain = packed_gain(self._joined.input_layernorm.weight, native.native.dtype)
         adds = self._joined.adds_to_normed
-        self.chain = Chain(native, Kind.JOINED, self.layers, [self._qkv], gain, ids=layer.ids.contiguous())
+        self.chain = Chain(native, Kind.JOINED, self.layers, [self._qkv], gain, ids=check_ids(layer.ids, 1))
         self.chain.record.first_layers = adds
 
     def features(self, hidden: Tensor) -> Tensor:
         """Joins the streams of hidden states [B, n, (taps + 1) · D]: [B, n, D]."""
+        hidden = checked("hidden states", hidden, None)
         check_width(hidden.shape[-1], self.tapped.hidden_size)
         streams = hidden[..., : self._fc.sizes[0]].to(self.dtype)
         return multiplied(self.native, self._fc, streams)
@@ -81,12 +82,16 @@ class NativeEagle3GPT(Eagle3GPT):
 
     def after(self, tokens: Tensor, features: Tensor, cache: KVCache) -> Tensor:
         """Reads tokens [B, n], each with the feature before it; returns those after them: [B, n, D]."""
-        both, x = self._joined.inputs(embeddings(self.target, tokens, 2, self.dtype), features)
+        embedded = embeddings(self.target, tokens, 2, self.dtype)
+        features = checked("features", features, tuple(embedded.shape), self.dtype)
+        both, x = self._joined.inputs(embedded, features)
         qkv = multiplied(self.native, self._qkv, both)
         return self.layers.read(tokens, cache, (0, 1), states=x, normed=False, qkv=qkv)
 
     def head(self, features: Tensor) -> Tensor:
         """Maps features [B, n, D] to logits [B, n, V]: minus infinity for ids that it does not know."""
+        features = checked("features", features, None, self.dtype)
+        check_width(features.shape[-1], self.layers.hidden_size)
         known = multiplied(self.native, self._head, self._norm(features)).numpy()
         # By numpy: torch would wake its threads, which then spin where the library's are to compute.
         logits = np.full((*known.shape[:-1], self.target.vocab_size), -np.inf, known.dtype)

@@ -129,6 +129,8 @@ class NativeLayers:
             return self._read_in_parts(ids, cache, layers, given, {"normed": normed, "taps": taps}, width)
         if not 0 <= index(layers[0]) <= index(layers[1]) <= self.packed_layers:
             raise ValueError(f"there are no layers from {layers[0]} to {layers[1]} of {self.packed_layers}")
+        if not all(layers[0] < index(tap) <= layers[1] for tap in taps):
+            raise ValueError(f"taps {[*taps]} do not lie in layers {layers[0] + 1} to {layers[1]}")
         held = self.usable(cache, rows, layers)
         check_memory(rows * new * self._bytes_per_token, "this forward")
         held.check_space(new)

@@ -101,7 +101,7 @@ WRONG_WITHOUT_PAIR = [
     (f"train --drafter exit --out {__file__}", "File exists"),
     ("export stories", "Missing argument 'folder'"),
     ("export nowhere out", "there is no pair called 'nowhere'"),
-    (f"export stories {__file__}", "cannot write a pair to"),
+    (f"export stories {__file__}", "cannot write "),
     (f"export stories {__file__}/out", "is not a folder"),
 ]
 
@@ -201,6 +201,6 @@ def test_train_refuses_a_folder_before_it_trains(refused, tmp_path, minispec_hom
     (tmp_path / "work").mkdir()
     (tmp_path / "work/thesis.txt").write_text("years", encoding="utf-8")
     for path in (tmp_path / "work", tmp_path / "work/thesis.txt", tmp_path / "work/thesis.txt/pair"):
-        assert "cannot write a pair to" in refused("train --out", path)
+        assert "cannot write " in refused("train --out", path)
     assert (tmp_path / "work/thesis.txt").read_text(encoding="utf-8") == "years"
     assert list(minispec_home.iterdir()) == []

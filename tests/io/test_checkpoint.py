@@ -34,7 +34,7 @@ from minispec.io.checkpoint import (
     save_model,
     weights_hash,
 )
-from minispec.io.files import check_pair_folder, read_json, replace_folder
+from minispec.io.files import check_folder, read_json, replace_folder
 from minispec.io.source import load_model
 from minispec.io.tokenizer import train_tokenizer
 from minispec.train import corpus
@@ -323,8 +323,8 @@ def test_other_peoples_files_are_not_replaced(tmp_path):
     for path in (tmp_path / "work/thesis.txt", tmp_path / "work/thesis.txt/pair"):
         with refused("cannot write"), replace_folder(path):
             pass
-    check_pair_folder(tmp_path / "empty")
-    check_pair_folder(tmp_path / "new")
+    check_folder(tmp_path / "empty")
+    check_folder(tmp_path / "new")
     assert files_below(tmp_path) == {"work/thesis.txt": b"years"}
     with replace_folder(tmp_path / "a/b") as temporary:  # folders are made
         (temporary / "x").touch()

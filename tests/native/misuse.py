@@ -25,12 +25,14 @@ from minispec.core.model import Tree
 from minispec.core.rng import DraftingRng, RoundPlan, RoundRng
 from minispec.drafters.chain import depths_of
 from minispec.drafters.eagle import FeatureGPT
+from minispec.drafters.eagle3 import Eagle3GPT
 from minispec.drafters.entry import Parts
 from minispec.drafters.parallel import ParallelGPT
 from minispec.drafters.registry import DRAFTERS
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.decisions import NativeRng, NativeWarp
 from minispec.native.drafter import Chain, DrawnDraft
+from minispec.native.eagle3 import NativeEagle3GPT
 from minispec.native.heads import (
     NativeFeatureDrafter,
     NativeMedusa,
@@ -79,17 +81,20 @@ class World:
         self.draft = tiny.gpt(tiny.config(**SIZES), 2, REAL)
         others = tiny.gpt(small, 1, REAL), self.draft, tiny.gpt(tiny.config(**SIZES), 0, torch.float32)
         self.others = [NativeGPT(other) for other in others]
-        self.trained = {kind: trained(self.plain, kind) for kind in ("exit", "eagle", "parallel", "medusa")}
+        kinds = ("exit", "eagle", "eagle3", "parallel", "medusa")
+        self.trained = {kind: trained(self.plain, kind) for kind in kinds}
         self.feature = NativeFeatureDrafter(self.trained["eagle"], self.plain, self.native).model
         self.parallel = NativeParallelDrafter(self.trained["parallel"], self.plain, self.native).model
         self.heads = NativeMedusa(self.trained["medusa"], self.native)
+        self.joined = NativeEagle3GPT(self.trained["eagle3"], self.plain, self.native)
+        self.plain_joined = Eagle3GPT(self.trained["eagle3"], self.plain)
 
     def drafter(self, backend, name):
         """Returns the target and a new drafter, on a backend."""
         model, draft = (self.native, self.others[1]) if backend is NATIVE else (self.plain, self.draft)
         parts = Parts(model, draft, self.plain, self.trained.get)
         made = backend.makers.get(name, DRAFTERS[name].make)(parts, 4)
-        return (made.target if name == "exit" else model), made
+        return (made.target if name in ("exit", "eagle3") else model), made
 
 
 def seeded(dice):
@@ -329,22 +334,23 @@ def gather(world, dice):
 
 
 def layers(world, dice):
-    """A range of layers, of tokens or of states."""
+    """A range of layers, of tokens or of states; and the stream after one of them."""
     rows = dice.choice((1, 2))
     first = dice.choice((0, 1))
     new = dice.choice((1, 4))
     normed = dice.random() < 0.5
     mine = world.native.cache_of(1, rows)
 
-    def plainly(cache, tokens, states, begin, end):
+    def plainly(cache, tokens, states, begin, end, taps):
         assert cache is mine, "a strange cache was read"
         held = world.plain.cache_of(1, rows)
         stream = world.plain.embed_tokens(tokens) if states is None else states.detach()
         stream = world.plain.layers[begin:end](stream, world.plain.view(tokens.shape[1], held))
-        return world.plain.norm(stream) if normed else stream
+        assert all(tap == end for tap in taps), "a stream that there is not"
+        return torch.cat([stream] * len(taps) + [world.plain.norm(stream) if normed else stream], -1)
 
-    def natively(cache, tokens, states, begin, end):
-        return world.native.read(tokens, cache, (begin, end), states=states, normed=normed)
+    def natively(cache, tokens, states, begin, end, taps):
+        return world.native.read(tokens, cache, (begin, end), states=states, normed=normed, taps=taps)
 
     given = torch.randn(rows, new, 16, generator=seeded(dice), dtype=REAL)
     arguments = {
@@ -353,15 +359,41 @@ def layers(world, dice):
         "states": given if first else dice.choice((None, given)),
         "begin": first,
         "end": first + 1,
+        "taps": dice.choice(([], [first + 1], [first + 1] * 2)),
     }
     return arguments, natively, plainly
 
 
+def given_qkv(world, dice):
+    """A layer that is given queries, keys and values."""
+    rows = dice.choice((1, 2))
+    new = dice.choice((1, 4))
+    layers = world.joined.layers
+    states = torch.randn(rows, new, 16, generator=seeded(dice), dtype=REAL)
+    tokens = ids(dice, rows, new)
+    both, x = world.joined._joined.inputs(world.plain.embed_tokens(tokens), states)
+    qkv = multiplied(world.native, world.joined._qkv, both)
+
+    def natively(cache, tokens, states, qkv):
+        if qkv is None:
+            raise TypeError("then it makes its own")
+        return layers.read(tokens, cache, (0, 1), states=states, normed=False, qkv=qkv)
+
+    def plainly(cache, **given):
+        assert cache is mine and all(torch.equal(given[name], right[name]) for name in right), "other numbers"
+        return world.plain_joined.after(tokens, states, world.plain.cache_of(1, rows))
+
+    mine = layers.cache_of(1, rows)
+    right = {"states": x, "qkv": qkv}
+    return {"cache": mine, "tokens": tokens, **right}, natively, plainly
+
+
 def matrices(world, dice):
-    """What heads, a feature drafter and a parallel drafter make of states."""
-    what = dice.choice(("heads", "fuse", "feature", "parallel", "masks"))
+    """What heads, feature drafters and a parallel drafter make of states."""
+    what = dice.choice(("heads", "fuse", "feature", "parallel", "masks", "joined", "streams", "known"))
     rows = dice.choice((1, 3))
-    states = torch.randn(rows, 32 if what == "fuse" else 16, generator=seeded(dice), dtype=REAL)
+    width = {"fuse": 32, "streams": 48}.get(what, 16)
+    states = torch.randn(rows, width, generator=seeded(dice), dtype=REAL)
     tokens = ids(dice, rows) if what == "parallel" else ids(dice, rows, 1)
     model = FeatureGPT(world.trained["eagle"], world.plain)
     parallel = ParallelGPT(world.trained["parallel"], world.plain)
@@ -371,11 +403,17 @@ def matrices(world, dice):
         "feature": tuple(partial(after, side) for side in (world.feature, model)),
         "parallel": (world.parallel.after, parallel.after),
         "masks": tuple(partial(masked, side) for side in (world.parallel, parallel)),
+        "joined": tuple(partial(after, side) for side in (world.joined, world.plain_joined)),
+        "streams": (world.joined.features, world.plain_joined.features),
+        "known": (world.joined.head, world.plain_joined.head),
     }[what]
     names = {
         "heads": {"hidden": states},
         "fuse": {"states": states},
         "feature": {"tokens": tokens, "features": states[:, None]},
+        "joined": {"tokens": tokens, "features": states[:, None]},
+        "streams": {"hidden": states},
+        "known": {"features": states},
         "parallel": {"states": states, "tokens": tokens},
         "masks": {"tokens": tokens},
     }[what]
@@ -407,19 +445,20 @@ class Given(SeededRng):
 
 def chain(world, dice):
     """A draft by numbers that are given, from states that are given."""
-    kind = dice.choice(("model", "eagle", "medusa", "parallel"))
+    kind = dice.choice(("model", "eagle", "eagle3", "medusa", "parallel"))
     rows = dice.choice((1, 2))
     k = dice.choice((1, 3))
     ours = {"model": Chain(world.native), "medusa": world.heads.chain}
-    ours |= {"eagle": world.feature.chain, "parallel": world.parallel.chain}
+    ours |= {"eagle": world.feature.chain, "parallel": world.parallel.chain, "eagle3": world.joined.chain}
     cache = {
         "model": world.native,
         "medusa": world.native,
         "eagle": world.feature,
+        "eagle3": world.joined,
         "parallel": world.parallel,
     }
     mine = cache[kind].new_cache(rows)
-    reads = kind in ("eagle", "medusa")
+    reads = kind in ("eagle", "eagle3", "medusa")
 
     def natively(cache, pending, k, temperature, numbers, budgets, states):
         arguments = k, NativeWarp(temperature), numbers, budgets, states
@@ -432,8 +471,8 @@ def chain(world, dice):
         _, made = world.drafter(TORCH, kind)
         if kind == "model":
             made.model = world.plain
-        made.start([[1]] * rows, torch.zeros(rows, 0, 16, dtype=REAL))
-        if kind == "eagle":
+        made.start([[1]] * rows, torch.zeros(rows, 0, 48 if kind == "eagle3" else 16, dtype=REAL))
+        if kind in ("eagle", "eagle3"):
             made._feature = states.detach()
         if kind == "medusa":
             made._state = states.detach()
@@ -458,7 +497,8 @@ def chain(world, dice):
 
 def drafter(world, dice):
     """A draft of K tokens a row, by each drafter; and its verification."""
-    name = dice.choice(("model", "exit", "exit", "eagle", "parallel", "medusa", "tree", "medusa-tree"))
+    names = ("model", "exit", "exit", "eagle", "eagle3", "parallel", "medusa", "tree", "medusa-tree")
+    name = dice.choice(names)
     rows = dice.choice((1, 2))
     k = dice.choice((1, 4))
     seed = dice.randrange(100)
@@ -510,7 +550,8 @@ def drafter(world, dice):
 
 def loop(world, dice):
     """All texts of a run."""
-    name = dice.choice(("model", "exit", "eagle", "parallel", "medusa", "tree", "medusa-tree", "ngram"))
+    names = ("model", "exit", "eagle", "eagle3", "parallel", "medusa", "tree", "medusa-tree", "ngram")
+    name = dice.choice(names)
     trees = DRAFTERS[name].proposes_trees
     rule = dice.choice(("rejection",) if trees else ("rejection", "block", "coupled"))
     seed = dice.randrange(100)
@@ -536,7 +577,7 @@ def loop(world, dice):
 
 
 COMMON = (forward, drafter, rule)
-NEW = (tree, gather, layers, matrices, chain, loop)
+NEW = (tree, gather, layers, given_qkv, matrices, chain, loop)
 AREAS = (*COMMON, *COMMON, *COMMON, *NEW, head, new_cache, categorical, lend, warp)
 
 

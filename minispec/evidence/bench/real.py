@@ -162,7 +162,7 @@ def sides_of(pair: Pair, models: Models, costs: Costs, verifier: str, temperatur
         if name in TRAINED and head is None:
             continue
         drafter = models.backend.makers.get(name, DRAFTERS[name].make)(parts, k)
-        target = target_for(drafter, models)
+        target = target_for(drafter, models.target)
         setting = Setting(replace(models, target=target), k, verifier, temperature, drafter=drafter)
         yield alone._replace(drafter=name, decodes=setting)
 

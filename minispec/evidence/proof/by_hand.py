@@ -9,12 +9,14 @@ from itertools import product
 from math import exp, fsum
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.warp import ROUNDING, Warp, one_hot
 from minispec.drafters.eagle import FeatureDrafter, FeatureGPT
+from minispec.drafters.eagle3 import Eagle3GPT
 from minispec.drafters.exit import ExitDrafter
 from minispec.drafters.lookup import LookupDrafter
 from minispec.drafters.medusa import MedusaDrafter
@@ -131,7 +133,26 @@ def expected_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> 
             features_after = features_of.layer(tokens[:, :n], features, features_of.target)
             features = torch.cat([features, features_after[:, -1:]], dim=1)
         return features_of.target.head(features_after)[:, -1]
+    if isinstance(features_of, Eagle3GPT):
+        return eagle3_logits(features_of, case, text, drafted)
     return logits_after(case.draft, [text + drafted])  # a feature_model's
+
+
+def eagle3_logits(model: Eagle3GPT, case: Case, text: Text, drafted: Text) -> Tensor:
+    """Returns what a head says on the target's streams of the text, and on its own features after: [1, V]."""
+    target = model.target
+    layer = model.layer
+    embedded = target.embed_tokens(torch.tensor([text + drafted]))
+    view = target.view(len(text), None)
+    streams = [target.layers[:tap](embedded[:, : len(text)], view) for tap in layer.taps]
+    features = F.pad(layer.fc(torch.cat(streams, dim=-1)), (0, 0, 1, -1))  # none before the first token
+    first = (text[0],) not in case.prompts  # the first token is read only if it was pending
+    for n in range(len(text), len(text + drafted) + 1):
+        after = layer(embedded[:, first:n], features[:, first:], target.view(n - first, None))
+        features = torch.cat([features, after[:, -1:]], dim=1)
+    logits = torch.full((1, target.vocab_size), -torch.inf, dtype=model.dtype)
+    logits[:, layer.ids] = layer.logits(after)[:, -1]
+    return logits
 
 
 def lookup_logits(longest: int, case: Case, text: Text, drafted: Text) -> Tensor:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
+import torch
+
 from minispec.core.draft import Drafter, ModelDrafter
 from minispec.core.loop import speculate
 from minispec.core.model import GPT, LanguageModel
@@ -16,6 +18,7 @@ from minispec.drafters.adaptive import AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.choice import ChoosingDrafter, MatchAcceptance
 from minispec.drafters.costs import Costs
 from minispec.drafters.eagle import FeatureLayer
+from minispec.drafters.eagle3 import EAGLE3_CHOICE, Eagle3Layer
 from minispec.drafters.entry import Parts
 from minispec.drafters.exit import EarlyExitGPT, ExitDrafter
 from minispec.drafters.medusa import Medusa, MedusaTreeDrafter
@@ -36,6 +39,7 @@ from minispec.evidence.proof.enumeration import EnumeratingRng, NativeEnumeratin
 from minispec.evidence.proof.models import with_normals
 from minispec.native.backend import NATIVE, TORCH, Backend
 from minispec.native.drafter import NativeDrafter, NativeTreeDrafter
+from minispec.native.drafters import target_for
 from minispec.native.exit import NativeExitGPT
 from minispec.native.heads import NativeMedusa, NativeMedusaTreeDrafter
 from minispec.native.model import NativeGPT
@@ -95,9 +99,10 @@ class Case:
         self, prompts: Sequence[Sequence[int]], rng: Rng, loop: Callable[..., Iterator[Round]] = speculate
     ) -> Iterator[Round]:
         """Runs the shipped loop, or a backend's, in this setting, on any prompts."""
+        drafter = self.make_drafter()
         return loop(
-            self.target,
-            self.make_drafter(),
+            target_for(drafter, self.target),
+            drafter,
             prompts,
             k=self.k,
             verifier=self.verifier,
@@ -162,14 +167,16 @@ def heads(model: GPT) -> Medusa:
 TRAINED: dict[str, Callable[[GPT], Any]] = {
     "medusa": heads,
     "eagle": lambda model: with_normals(FeatureLayer(model.config), 8),
+    "eagle3": lambda model: with_normals(Eagle3Layer(model.config, (1, 2, 3), torch.tensor([0, 2])), 8),
     "parallel": lambda model: with_normals(ParallelLayers(model.config), 9),
 }
+REGISTERED = (*TRAINED, EAGLE3_CHOICE.name)
 
 
 def registered(name: str) -> Make:
     """Returns what makes a registered drafter, with random weights, on a model that is also the target."""
     return lambda model, warp: DRAFTERS[name].make(
-        Parts(model, model, model, lambda kind: TRAINED[kind](model), warp), 0
+        Parts(model, model, model, lambda kind: TRAINED[kind](model), warp, COSTS), COSTS.most
     )
 
 
@@ -179,7 +186,7 @@ def native_registered(name: str) -> MakeNative:
     def make(case: Case, target: NativeGPT) -> Drafter:
         gpt = cast(GPT, case.draft)  # the target, in torch
         return NATIVE.makers[name](
-            Parts(target, target, gpt, lambda kind: TRAINED[kind](gpt), case.draft_warp), 0
+            Parts(target, target, gpt, lambda kind: TRAINED[kind](gpt), case.draft_warp, COSTS), COSTS.most
         )
 
     return make
@@ -235,12 +242,12 @@ ENUMERATED: dict[str, Make] = {
     "ngram": lambda model, warp: NgramDrafter(model.vocab_size, longest=2),
     "suffix": lambda model, warp: SuffixDrafter(model.vocab_size, per_match=1.0),
     "exit": ExitDrafter,
-    **{name: registered(name) for name in TRAINED},
+    **{name: registered(name) for name in REGISTERED},
     "medusa-tree": lambda model, warp: MedusaTreeDrafter(heads(model), model, HEADS_SHAPE, warp=warp),
     **TREE_SHAPES,
 }
 NATIVE_DRAFTERS: dict[str, MakeNative] = {
-    **{name: native_registered(name) for name in TRAINED},
+    **{name: native_registered(name) for name in REGISTERED},
     "medusa-tree": native_heads,
     **{name: native_grown(parents) for name, parents in NATIVE_SHAPES.items()},
 }

@@ -114,15 +114,19 @@ def tiny_gpt(config: GPTConfig, seed: int = 0) -> GPT:
 
 
 def tiny_gpt_pair(
-    seed: int = 0, vocab_size: int = 3, dtype: torch.dtype = torch.float64, max_length: int = 40
+    seed: int = 0,
+    vocab_size: int = 3,
+    dtype: torch.dtype = torch.float64,
+    max_length: int = 40,
+    layers: int = 2,
 ) -> tuple[GPT, GPT]:
-    """Returns a 2-layer target and a 1-layer draft, which shares all but the target's second layer."""
-    sizes = GPTConfig(vocab_size, layers=2, width=16, heads=4, kv_heads=2, ffn=24, max_length=max_length)
+    """Returns a target and a 1-layer draft, which shares all but the target's later layers."""
+    sizes = GPTConfig(vocab_size, layers, width=16, heads=4, kv_heads=2, ffn=24, max_length=max_length)
     target = tiny_gpt(sizes, seed)
     draft = tiny_gpt(replace(sizes, layers=1), seed)
     for name in ("self_attn.o_proj", "mlp.down_proj"):
         target.get_parameter(f"layers.1.{name}.weight").mul_(0.6)
-    draft.load_state_dict({n: w for n, w in target.state_dict().items() if "layers.1." not in n})
+    draft.load_state_dict({name: target.state_dict()[name] for name in draft.state_dict()})
     return target.to(dtype), draft.to(dtype)
 
 
@@ -141,9 +145,9 @@ def early_exit(model: GPT, seed: int) -> EarlyExitGPT:
     return EarlyExitGPT(model, with_normals(Exit(model.config.width, 1), seed))
 
 
-def one_gpt(seed: int, vocab_size: int, max_length: int = 40) -> tuple[GPT, GPT]:
+def one_gpt(seed: int, vocab_size: int, max_length: int = 40, layers: int = 2) -> tuple[GPT, GPT]:
     """Returns a tiny GPT that drafts for itself."""
-    target, _ = tiny_gpt_pair(seed, vocab_size, max_length=max_length)
+    target, _ = tiny_gpt_pair(seed, vocab_size, max_length=max_length, layers=layers)
     return target, target
 
 

@@ -3,8 +3,8 @@
     cd docs && OMP_NUM_THREADS=1 python -m book contexts
 
 Some minutes on a quiet machine, on the native backend. `forwards` is for batches with long contexts: models
-in the sizes of the pair `english`, but with room for them, and its α. Their weights are random, which does not
-matter to the time. `batches` is for the shipped pair: runs with a draft and without, which notebook 14
+in the sizes of the pair `english`, but with room for them, and its α. Their weights are random, which does
+not matter to the time. `batches` is for the shipped pair: runs with a draft and without, which notebook 14
 predicts from forwards over as many rows.
 """
 

@@ -208,7 +208,7 @@ assert even[4, 1] == 64 and even[4, 1024] == 2048
 
 # %% [markdown]
 # With few texts every context gains. With 1,024 texts short ones lose, and long ones gain with
-# each of these K. A longer draft takes a longer context. The same for K = 4, a line a context:
+# each of these K. A draft of 8 takes a longer context. The same for K = 4, a line a context:
 
 # %% tags=["claim-B4"]
 from minispec.show.plots.speed import gain_by_rows

@@ -105,6 +105,9 @@ def of_numbers():
     sizes = saved("drafts").points
     yield speed.draft_sweep(sizes, guess=sizes[-1].name)
     yield speed.batch_sweep(saved("batches").points)
+    yield speed.gain_by_rows(
+        {64: [(1, 2.4), (8, 1.6), (64, 0.7)], 4096: [(1, 2.3), (8, 2.2), (64, 1.4)]}, k=4
+    )
     yield matrix()
 
 

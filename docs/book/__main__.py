@@ -6,6 +6,7 @@ from pathlib import Path
 import typer
 
 from book import atlas, reports, results, samplers
+from book.contexts import record_contexts
 from book.draft_sizes import train_drafts
 from book.handouts import handouts, write_handouts
 from book.playground import write_engine
@@ -64,6 +65,7 @@ def engine() -> None:
     write_engine()
 
 
+app.command("contexts")(record_contexts)
 app.command("measurements")(reports.save_measurements)
 app.command("positions")(record_positions)
 app.command("rounding")(record_rounding)

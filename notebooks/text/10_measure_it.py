@@ -339,8 +339,9 @@ batch_sweep(batches.points)
 
 # %% [markdown]
 # Both are right here. Many texts share one reading of the weights, so throughput grows until
-# arithmetic is the limit. Then the positions of a draft are no longer nearly free. (Caches are not
-# shared. Where reading them is the limit, positions stay nearly free: notebook 11.)
+# arithmetic is the limit. Then the positions of a draft are no longer nearly free. That holds for
+# short texts, as these are. Caches are not shared: with long contexts reading them is the limit,
+# and large batches still gain (notebook 11).
 #
 # On a GPU the same happens with larger batches, since it computes hundreds of tokens while it reads
 # the weights once. With a mixture of experts further tokens read further experts. (Not measured
@@ -377,8 +378,8 @@ wrote(acceptance_probabilities, measured=result)
 #   models. Accepted of tested estimates it.
 # - K guesses yield at most K + 1 tokens and cost Kc + 1 steps or more. There is a best K.
 # - A larger draft is accepted more often and costs more. The best one lies in between.
-# - A batch gives more tokens a second and, while weights dominate what is read, less gain from
-#   speculation: both use the same spare arithmetic.
+# - A batch of short texts gives more tokens a second and less gain from speculation: both use the
+#   same spare arithmetic. With long contexts large batches still gain.
 # - A speed-up belongs to a machine, a pair, a temperature and a batch. Measure your own.
 #
 # Next, notebook 11: what else makes models fast, and how this method compares.

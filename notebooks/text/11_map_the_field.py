@@ -144,49 +144,101 @@ predict("large-batch", guess=None)
 # %% [markdown]
 # Take a model of 7 billion weights in 16 bits and a chip that reads 1 TB and computes 100 trillion
 # operations a second. What is the least time of a forward over so many positions? One text alone
-# needs 1 position, with a draft of 4 it needs 5.
+# needs 1 position, with a draft of 4 it needs 5. First with short texts, whose caches do not
+# matter. Then each text has 4,096 tokens, and key heads as in the table above.
 
-# %% tags=["misleads-batch", "claim-B4", "nbval-check-output"]
+# %%
 from minispec.evidence.theory.formulas import Hardware, forward_cost
 
 chip = Hardware("1 TB/s, 100 TFLOP/s", bandwidth=1e12, arithmetic=100e12)
+
+
+def seconds_of(new, rows, context, kv_heads=8):
+    """The least time of a forward: so many new tokens in each row, after its context."""
+    config = minispec.GPTConfig(kv_heads=kv_heads, **sizes)
+    return forward_cost(7e9, 2, chip, new, rows, context, config).seconds
+
+
+# %% tags=["misleads-batch", "claim-B4", "nbval-check-output"]
+ROWS = (1, 8, 64, 256)
+print(f"{'texts side by side':30}", *(f"{rows:5}" for rows in ROWS))
+throughput = [rows / seconds_of(1, rows, 0) for rows in ROWS]
+print(f"{'tokens a second, short texts':30}", *(f"{each:5.0f}" for each in throughput))
 ratios = {}
-for rows in (1, 8, 64, 256):
-    seconds_1, seconds_5 = (forward_cost(7e9, 2, chip, tokens=rows * n).seconds for n in (1, 5))
-    ratios[rows] = seconds_5 / seconds_1
-    print(f"{rows:3} side by side: {rows / seconds_1:6.0f} tokens a second;", end=" ")
-    print(f"with a draft of 4 a forward takes {seconds_5 / seconds_1:.1f} times as long")
-assert ratios[1] == 1 and ratios[256] > 4.9 and [*ratios.values()] == sorted(ratios.values())
+cases = {"short texts": (0, 8), "32 key heads": (4096, 32), "8 key heads": (4096, 8)}
+for name, (context, kv_heads) in cases.items():
+    both = [[seconds_of(n, rows, context, kv_heads) for n in (1, 5)] for rows in ROWS]
+    ratios[name] = [five / one for one, five in both]
+    print(f"{f'5 positions: {name}':30}", *(f"{ratio:4.2f}×" for ratio in ratios[name]))
+assert [round(of_case[-1], 2) for of_case in ratios.values()] == [5, 1, 1.36]
 
 # %% [markdown]
-# While weights dominate what is read, the batch uses up the spare arithmetic, and then a drafted
-# position costs what any position costs. Notebook 10 shows the same measured, on a processor.
+# With short texts the batch uses up the spare arithmetic, and then a drafted position costs what
+# any position costs. With long texts each row also reads its own cache. If that takes longer than
+# computing its positions, arithmetic stays spare at any batch size (MagicDec, Sadhukhan and others
+# 2024).
 #
-# But each text also has a cache to read, which no batch shares. Let each of them be a long one.
-#
+# That is no gain yet, for somebody drafts, and the draft has caches too. MagicDec keeps them small.
+# Let a draft have half a billion weights and look back at 512 tokens at most, and let α be 0.8.
+# From which context on does a draft of K gain?
+
+# %%
+from minispec.evidence.theory.formulas import refined_speed_up
+
+of_draft = minispec.GPTConfig(32_000, layers=8, width=2048, heads=16, kv_heads=8, ffn=5632)
+
+
+def gain(rows, context, k, kv_heads=8):
+    """How many times as fast: the refined formula of notebook 10, with times on paper."""
+    one = seconds_of(1, rows, context, kv_heads)
+    draft = forward_cost(5e8, 2, chip, 1, rows, min(context, 512), of_draft).seconds
+    return refined_speed_up([0.8] * k, one, draft, lambda n: seconds_of(n, rows, context, kv_heads))
+
+
+# %% tags=["claim-B4", "nbval-check-output"]
+CONTEXTS = [2**i for i in range(6, 16)]
+print("the first context of", CONTEXTS[0], "to", CONTEXTS[-1], "tokens with a gain")
+print(f"{'texts side by side':18}", *(f"{rows:6}" for rows in (*ROWS, 1024)))
+even = {}
+for k in (1, 2, 4, 8):
+    for rows in (*ROWS, 1024):
+        even[k, rows] = next((c for c in CONTEXTS if gain(rows, c, k) > 1), "none")
+    print(f"{f'K = {k}':18}", *(f"{even[k, rows]:>6}" for rows in (*ROWS, 1024)))
+assert even[4, 1] == 64 and even[4, 1024] == 2048
+
+# %% [markdown]
+# With few texts every context gains. With 1,024 texts short ones lose, and long ones gain with
+# each of these K. A draft of 8 takes a longer context. The same for K = 4, a line a context:
+
+# %% tags=["claim-B4"]
+from minispec.show.plots.speed import gain_by_rows
+
+rows_tried = [2**i for i in range(11)]
+lines = {
+    context: [(rows, gain(rows, context, 4)) for rows in rows_tried]
+    for context in (256, 2048, 4096, 16_384)
+}
+gain_by_rows(lines, k=4)
+
+# %% [markdown]
 # ### Try it: change a value and run the cell again
 #
-# A shorter context, other key heads, a smaller batch: when are five positions free?
+# A shorter context, other key heads, a smaller batch: when are K + 1 positions free, and when do
+# they gain?
 
 # %% tags=["try-it"]
 context = 4096
 kv_heads = 32
 rows = 256
+k = 4
 config = minispec.GPTConfig(kv_heads=kv_heads, **sizes)
 caches = rows * kv_cache_bytes(config, tokens=context, dtype_bytes=2)
-looking_back = 4 * context * config.width * config.layers  # operations of attention, a position
-reading = (7e9 * 2 + caches) / chip.bandwidth
-computing = [rows * n * (2 * 7e9 + looking_back) / chip.arithmetic for n in (1, 5)]
-seconds_1, seconds_5 = (max(reading, seconds) for seconds in computing)
+longer = seconds_of(k + 1, rows, context, kv_heads) / seconds_of(1, rows, context, kv_heads)
 print(f"{rows} texts of {context} tokens: caches of {caches / 14e9:.1f} times the weights' bytes;")
-print(f"with a draft of 4 a forward takes {seconds_5 / seconds_1:.2f} times as long")
+print(f"{k + 1} positions take {longer:.2f} times as long as 1,", end=" ")
+print(f"and drafting gains {gain(rows, context, k, kv_heads):.2f} times")
 
 # %% [markdown]
-# If reading a text's cache takes longer than computing its positions, drafting can pay in batches
-# of any size (MagicDec, Sadhukhan and others 2024). With 32 key heads it does here. With 8 and 256
-# texts, five positions cost 1.36 times one; with 1, 5 times. MagicDec keeps the draft's cache
-# small.
-#
 # Two kinds of layers differ. With a mixture of experts five positions read more experts than one. A
 # state-space layer keeps a state, not a cache: to roll back, it must have been saved.
 #
@@ -387,6 +439,8 @@ wrote(forwards, measured=result)
 # ## Recap
 #
 # - Grouped heads, fused kernels, quantization, batching and speculation reduce different costs.
+# - A batch shares one reading of the weights, and no reading of caches. So large batches of short
+#   texts have no arithmetic to spare for a draft, and those of long ones have.
 # - A quantized or a bad draft changes the speed. A quantized target changes the text.
 # - Anything may draft, a model or a look-up, as long as it reports the distribution that it drew
 #   from. For a look-up that distribution is one-hot.

@@ -1,6 +1,6 @@
 """Figures of speed: what a forward costs, what formulas predict, and sizes of drafts and batches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
 from statistics import fmean
@@ -237,6 +237,38 @@ def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
     ]
     case = "a-loss" if best.gain < 1 else ""
     return worded("gain-by-k", figure, twin, case, best=best, promised=promised, assumed=assumed)
+
+
+def gain_by_rows(lines: Mapping[int, Sequence[tuple[int, float]]], k: int) -> Picture:
+    """Draws the speed-up of a draft of K against the rows of a batch, a line for each length of context.
+
+    lines: by context, in tokens: the numbers of rows, the smallest first, each with its speed-up.
+    """
+    lines = dict(sorted(lines.items()))
+    rows = [count for count, _ in next(iter(lines.values()))]
+    top = max(1.0, *(gain for line in lines.values() for _, gain in line)) * 1.08
+    figure, axes = charts.chart(10, 6.6, "texts side by side (rows of the batch)", "speed-up")
+    axes.axhspan(0, 1, label=LOSS.word, zorder=0, **charts.area(LOSS) | {"edgecolor": "#BBBBBB"})
+    axes.set(xscale="log", xlim=(rows[0] / 1.15, rows[-1] * 1.15), ylim=(0, top))
+    axes.set_xticks(rows, [str(count) for count in rows])
+    axes.minorticks_off()
+    by_end = sorted(lines, key=lambda context: lines[context][-1][1])
+    heights = dict(zip(by_end, charts.spread([lines[c][-1][1] for c in by_end], top / 14), strict=True))
+    for (context, line), (colour, style) in zip(lines.items(), cycle(CURVES)):
+        axes.plot(*zip(*line, strict=True), style + "o", color=colour, linewidth=2.5, markersize=9)
+        axes.text(rows[-1] * 1.2, heights[context], f"{context:,} tokens", fontsize=TEXT, va="center")
+    charts.keys(axes)
+    twin = [
+        f"{context:,} tokens of context: "
+        + ", ".join(f"{gain:.2f} with {count}" + " (a loss)" * (gain < 1) for count, gain in line)
+        for context, line in lines.items()
+    ]
+    short, *_, long = lines
+    first, last = ({c: line[end][1] for c, line in lines.items()} for end in (0, -1))
+    loses = last[short] < 1 < min(gain for _, gain in lines[long])
+    values: dict[str, Any] = {"k": k, "short": short, "long": long, "rows": (rows[0], rows[-1])}
+    values |= {"near": (first[short], last[short]), "far": (first[long], last[long])}
+    return worded("gain-by-rows", figure, twin, "gains" if loses else "", **values)
 
 
 def _gains(axes: Axes, x: Sequence[float], points: Sequence[SpeedPoint], label: str, **look: Any) -> None:

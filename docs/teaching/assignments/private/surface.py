@@ -10,7 +10,7 @@ from otter.test_files import test_case
 
 from minispec.classroom.running import read_integer, read_number, value_of
 from minispec.core.model import GPTConfig
-from minispec.evidence.theory.formulas import Hardware, forward_cost, kv_cache_bytes, refined_speed_up
+from minispec.evidence.theory.formulas import Hardware, forward_cost, refined_speed_up
 
 OK_FORMAT = False
 SEED = "practice"
@@ -71,12 +71,13 @@ def at_most(setting, limit):
     return setting | {"bandwidth": ENDLESS, "arithmetic": ENDLESS} | {limit: 1.0}
 
 
-def per_token(setting, model):
-    """Returns the bytes in a cache, and the operations of looking at it, for one token."""
-    sizes = setting[model]
+def costs(setting, rows, new, context):
+    """Returns what forwards of the target cost: after empty caches, and after such a context."""
+    sizes = setting["target"]
     width = sizes["heads"] * sizes["head_dim"]
     config = GPTConfig(2, sizes["layers"], width, sizes["heads"], sizes["kv_heads"], 1)
-    return kv_cache_bytes(config, 1, setting["bytes"]), 4 * sizes["layers"] * width
+    known = sizes["parameters"], setting["bytes"], Hardware("", 1, 1), new, rows
+    return [forward_cost(*known, length, config) for length in (0, context)]
 
 
 @test_case(name="what a forward reads", points=3)
@@ -84,13 +85,13 @@ def reads(forward_seconds):
     """Weights once, and a cache for each row."""
     for setting in SETTINGS:
         rows, new, context = draw_size()
+        short, long = costs(setting, rows, new, context)
         only = at_most(setting, "bandwidth")
-        cost = forward_cost(setting["target"]["parameters"], setting["bytes"], Hardware("", 1, 1))
         alone = seconds(forward_seconds, only, "target", rows, new, 0)
-        assert near(alone, cost.bytes), "With empty caches a forward reads each weight once, for all rows."
+        assert near(alone, short.bytes), "With empty caches a forward reads each weight once, for all rows."
         more = seconds(forward_seconds, only, "target", rows, new, context) - alone
         assert more > 0, "It reads no more after a long context: keys and values in the caches are missing."
-        one_row = context * per_token(setting, "target")[0]
+        one_row = (long.bytes - short.bytes) / rows
         assert not near(more, one_row), "It reads one cache; each row has a cache of its own."
         assert near(more, rows * one_row), f"It reads {more / rows:g} bytes of each cache, of {one_row:g}."
 
@@ -100,15 +101,14 @@ def computes(forward_seconds):
     """Two operations a weight and token, and looking back."""
     for setting in SETTINGS:
         rows, new, context = draw_size()
+        short, long = costs(setting, rows, new, context)
         only = at_most(setting, "arithmetic")
-        weights = setting["target"]["parameters"]
-        cost = forward_cost(weights, setting["bytes"], Hardware("", 1, 1), rows * new)
         alone = seconds(forward_seconds, only, "target", rows, new, 0)
-        one_each = near(alone * new, cost.operations)
+        one_each = near(alone * new, short.operations)
         assert not one_each, "It computes for one new token of each row, and there are more."
-        assert near(alone, cost.operations), "It is two operations for each weight, row and new token."
+        assert near(alone, short.operations), "It is two operations for each weight, row and new token."
         more = seconds(forward_seconds, only, "target", rows, new, context) - alone
-        looks = rows * new * context * per_token(setting, "target")[1]
+        looks = long.operations - short.operations
         assert near(more, looks), "Each new token looks at each token of its row's context, with all heads."
 
 

@@ -8,6 +8,7 @@ import typer
 from book import atlas, reports, results, samplers
 from book.contexts import record_contexts
 from book.draft_sizes import train_drafts
+from book.features import record_features
 from book.handouts import handouts, write_handouts
 from book.playground import write_engine
 from book.record_positions import record_positions
@@ -50,6 +51,12 @@ def drafts(pair: str = "stories") -> None:
     """Train drafts of several sizes for a target, which `minispec bench --section drafts` compares."""
     for name, draft in train_drafts(load_pair(pair)).items():
         print(f"{name}: {draft.parameters_count:,} parameters")
+
+
+@app.command()
+def features(pair: str = "english") -> None:
+    """Train drafters that read different things of one target, and record how many tokens are kept."""
+    record_features(load_pair(pair))
 
 
 @app.command()

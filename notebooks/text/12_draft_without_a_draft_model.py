@@ -2,14 +2,14 @@
 # # 12. Draft without a draft model
 #
 # **You'll do**: write a look-up that finds what followed the same words before, leave the target
-# after its second layer and go on from there later, and compare all drafters in one table.
+# after its second layer and go on from there later, and compare both with a draft model.
 #
 # **You'll learn**: where guesses can come from if there is no draft model, what each way adds to
 # the target, and why all of them keep its distribution.
 #
 # **You'll need**: notebooks 6 to 8. (The page *The field* in the book places these methods.)
 #
-# **Time**: 40 minutes, and some ten seconds of computing.
+# **Time**: 30 minutes, and some five seconds of computing.
 
 # %%
 from math import ceil
@@ -19,7 +19,6 @@ import torch
 
 import minispec
 from minispec.classroom import check, goal, hint, predict, wrote
-from minispec.core.basic import accept_rejection  # of notebook 6
 from minispec.core.rng import RoundPlan, RoundRng
 from minispec.io.heads import load_heads
 
@@ -344,171 +343,7 @@ assert run.rounds[0].draft.tokens[0, :3].tolist() == tokens[1:] and run.tokens()
 # Four tokens, and each layer has read each of them once. A separate draft model would have read
 # three of them as well. After a rejection both parts of the cache are cut.
 #
-# ## Heads: several positions at once
-#
-# One token after another takes time, even through two layers. *Medusa* puts more heads on the
-# target's last hidden state. The target's own head has given the pending token. From the same state
-# head 1 guesses the token after that one, head 2 the next, and so on. It takes no further forward.
-
-# %% tags=["claim-D2"]
-heads, _ = load_heads(pair, "medusa")
-state = target.hidden(torch.tensor([prompt[:-1]]))[:, -1]  # [1, D], after "The"; "cat" is pending
-for i, q in enumerate(heads(state)[0, :2].softmax(-1), start=1):  # [heads, V]
-    likely = [f"{words[x]!r} {q[x]:.2f}" for x in q.topk(2).indices.tolist()]
-    print(f"head {i} says", " or ".join(likely))
-two = heads(state)[0, 0].topk(2).indices.tolist()
-after = target(torch.tensor([[*prompt, x] for x in two]))[:, -1].softmax(-1)  # [2, V]
-for x, p in zip(two, after, strict=True):
-    print(f"after {words[x]!r} the target emits {words[int(p.argmax())]!r} {p.max():.2f}")
-assert len({*after.argmax(-1).tolist()}) == 2
-
-# %% [markdown]
-# Head 2 would have to know what head 1 has drawn. It does not: both have read "The", and no more.
-# Suppose now that nothing else ever came, and that the heads were as good as heads can be.
-
-# %% tags=["predict"]
-predict("pairs-of-heads", guess=None)
-
-# %% [markdown]
-# So half of the drafts cannot be kept whole. Is the text still right? Go through every branch of a
-# round, with the rule of notebook 6: both draws, each test, each correction.
-
-
-# %% tags=["written"]
-from minispec.classroom.trials import enumerate_row
-
-names = ["sat", "lost", "on", "the", "."]
-first = torch.tensor([1, 1, 0, 0, 0]) / 2  # p after "The cat"
-second = torch.eye(5)[[2, 3]]  # p after "sat": always "on"; after "lost": always "the"
-
-
-def round_of(head_2):
-    """Returns all that a round may emit, with probabilities; head_2(x) is q after the draft x."""
-
-    def once(rng):
-        x = rng.draw(first)
-        q = head_2(x)
-        p = torch.stack([first, second[x], torch.eye(5)[4]])
-        return tuple(accept_rejection([x, rng.draw(q)], [first, q], p, rng))
-
-    return enumerate_row(once)
-
-
-# %% tags=["claim-D2", "nbval-check-output"]
-heads_only = round_of(lambda x: second.mean(0))
-reading = round_of(lambda x: second[x])
-texts = {}
-for name, branches in (("two heads", heads_only), ("a draft that reads x", reading)):
-    print(name)
-    for emitted, share in branches:
-        print(f"  {share:.2f}  {' '.join(names[token] for token in emitted)}")
-        texts[name, emitted[:2]] = texts.get((name, emitted[:2]), 0) + share
-    print(f"  kept of 2: {sum(share * (len(emitted) - 1) for emitted, share in branches):.1f}")
-assert sorted(texts.values()) == [0.5] * 4  # sat on, lost the: half of the time each, in both
-
-# %% [markdown]
-# The text is right, and less is kept. `on` was drawn from (1/2, 1/2), that is the q which was
-# reported, and rejection asks for no more. (The paper on Medusa also proposes to keep what is
-# *typical* of the target. That is faster, and the text has another distribution: `minispec zoo
-# typical-acceptance`.)
-#
-# A round makes a state for each token that the target reads. Which of them may the heads use next?
-
-# %%
-goal("medusa-states")
-
-
-# %% tags=["exercise"]
-def medusa_states(k, accepted):
-    """Returns (start, stale) after a round that accepted some of k drafted tokens.
-
-    The target has read k + 1 tokens: number 0 is the pending one, 1 to k are the draft.
-    State i is its hidden state after token i.
-    start: the number of the state that the heads guess from in the next round.
-    stale: a list of the numbers of all states that have read a rejected token.
-    """
-    ...
-
-
-check("medusa-states", medusa_states)
-
-# %% [markdown]
-# ## A layer on the target's states
-#
-# Can a draft read what was drawn, and still know what the target knows? *EAGLE* has a layer or two
-# of its own. For each token they read two things: the token, and the target's last hidden state
-# *before* it, its *feature*. What comes out is a guess of the next feature. The target's head makes
-# q of it, and the next token is read with it.
-#
-# Watch a round at temperature 1 in which something is rejected. One hook keeps each feature that
-# the target computes, the other notes what the layers read, and whether the feature is one of
-# these.
-
-# %% tags=["written", "claim-D2"]
-from minispec.drafters.eagle import FeatureDrafter
-
-layer, _ = load_heads(pair, "eagle")
-true = []
-calls = []
-how = {True: "the target's feature", False: "its own guess"}
-
-
-def watch(_, given):
-    whose = [how[any(torch.equal(f, t) for t in true)] for f in given[1][0]]
-    calls.append([f"{words[x]!r} with {of}" for x, of in zip(given[0][0], whose, strict=True)])
-
-
-hooks = [target.norm.register_forward_hook(lambda _, given, out: true.extend(out[0].clone()))]
-hooks.append(layer.register_forward_pre_hook(watch))
-given = settings(1) | dict(k=4, verifier=minispec.verify_rejection)
-rounds = minispec.speculate(target, FeatureDrafter(layer, target), [prompt], **given)
-r = next(r for r in rounds if 0 < r.accepted(0) < r.drafted(0) == 4)
-print("draft:", *sum(calls[-5:-1], []), sep="\n  reads ")
-print(f"kept {r.accepted(0)}, and once more:", *calls[-1], sep="\n  reads ")
-assert len(calls[-1]) == 1 + r.accepted(0)
-
-# %% tags=["hide-input", "claim-D2"]
-for hook in hooks:
-    hook.remove()
-true_features = [how[True] in read for (read,) in calls[-5:-1]]
-assert true_features == [True, False, False, False]
-assert all(how[True] in read for read in calls[-1])
-
-# %% [markdown]
-# After verification the true features are there. The layers read the accepted tokens once more,
-# with these, and forget what they have made of guesses. So each draft begins from what the target
-# knows. (*MTP modules* of large models work in the same way.)
-#
-# ## All positions in one forward: masks
-#
-# The feature layer still takes a step for each token. A *parallel drafter* (PARD, DFlash) reads the
-# pending token and K − 1 *masks*, a learned vector in the place of each token to come. One forward
-# gives K states. Drawn independently, tokens do not fit each other, as with heads. Ours therefore
-# corrects each state by the token just drawn, as DSpark does: two small matrices, and no further
-# forward.
-
-# %% tags=["claim-D2"]
-from copy import deepcopy
-
-from minispec.drafters.parallel import ParallelDrafter
-
-masked, _ = load_heads(pair, "parallel")
-blind, drafter, widths = deepcopy(masked), ParallelDrafter(masked, target), []
-blind.change.weight.zero_()  # the correction that it was trained with is taken away
-drafter.start([prompt], target.hidden(torch.tensor([prompt[:-1]])))
-masked.layers[0].register_forward_pre_hook(lambda _, given: widths.append(given[0].shape[1]))
-draft = drafter.propose(torch.tensor(prompt[-1:]), 4, minispec.Warp(), round_rng(rows=1))
-print(f"{draft.k} tokens drafted in {len(widths)} forward over {widths[0]} places")
-for name, layers in (("as trained", masked), ("set to zero", blind)):
-    run = run_with(ParallelDrafter(layers, target), prompts, 1)
-    print(f"correction {name}: {run.statistics().tokens_per_target_call:.2f} tokens a target call")
-
-# %% [markdown]
-# The second number is not a fair comparison: these layers were trained with the correction. Trained
-# as long without it, they emit 3.92 tokens a call; with it, 4.37 (16 prompts, same K and
-# temperature; see the walk-through on self-drafting).
-#
-# ## All of them in one table
+# ## Side by side
 #
 # Eight stories, K = 4. How many tokens does a target call emit? Which share of the tested tokens is
 # kept at each position (at temperature 1)? What is added to the target?
@@ -518,8 +353,7 @@ from minispec.drafters.registry import DRAFTERS
 from minispec.native.backend import on_backend
 from minispec.native.drafters import make_drafter
 
-parts = {"model": pair.draft, "ngram": None, "suffix": None}
-parts |= {"exit": exit, "medusa": heads, "eagle": layer, "parallel": masked}
+parts = {"model": pair.draft, "ngram": None, "suffix": None, "exit": exit}
 models = on_backend(pair, "torch")
 table = {}
 for name in parts:
@@ -530,9 +364,6 @@ assert all(each == texts[0] for each in texts)
 
 
 # %%
-from minispec.evidence.bench.measurements import drafters_table
-
-
 def kept_at(run, i):
     accepted = [r.accepted(row) for r in run.rounds for row in range(8) if r.tested(row) > i]
     return sum(n > i for n in accepted) / max(len(accepted), 1)
@@ -545,17 +376,14 @@ for name, runs in table.items():
     shares = " ".join(f"{kept_at(runs[1], i):.2f}" for i in range(4))
     size = sum(weight.numel() for weight in parts[name].parameters()) if parts[name] else 0
     print(f"{name:8}  {gains}    {shares}  {size:9,}")
-print("\nthe pair english, measured:", drafters_table("english", 0), sep="\n")
 
 # %% [markdown]
 # All decode the same texts at temperature 0. A look-up adds nothing, and helps where a text repeats
-# itself: at temperature 1 stories hardly do. A head knows neither the pending token nor what other
-# heads have drawn. Exit and feature layer read what they draw, with layers of the target or copies
-# of them. (On stories these layers alone seem to do: trained with zero features, they draft as
-# well.)
+# itself: at temperature 1 stories hardly do. The exit reads what it drafts, as the draft model
+# does, with layers that the target has anyway.
 #
-# Tokens a call are not speed. `minispec bench --section drafters` measured the last table, at T 0.
-# The *limit* is the gain if there were nothing but forwards.
+# Tokens a call are not speed. `minispec bench --section drafters` measures it, and notebook 16
+# shows a result.
 
 # %% [markdown]
 # ### Try it: change a value and run the cell again
@@ -587,11 +415,6 @@ wrote(matched, first_layers, other_layers, measured=result)
 # - After a longer match more of the draft is right, so it may be longer.
 # - An early exit drafts with the target's first layers. Verification goes on where they stopped,
 #   and no layer reads a token twice.
-# - Heads on one state guess several positions at once. None knows what the others have drawn: less
-#   is kept, and nothing is lost.
-# - A feature layer reads what was drawn, and goes on from the target's states. After verification
-#   true features take the place of guessed ones.
-# - A parallel drafter reads masks, and guesses all positions in one forward. Ours also tells
-#   each position what was drawn before it.
 #
-# Next, notebook 13: several candidates for one position.
+# Next, notebook 16, though its number is the last: drafts from what the target's *last* layer
+# knows. Then notebook 13: several candidates for one position.

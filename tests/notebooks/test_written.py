@@ -14,7 +14,7 @@ from notebook_rules import HIDDEN
 
 import minispec.core.basic
 
-LONG_WAY = (*range(1, 9), 12, 13, 14, 15)
+LONG_WAY = (*range(1, 9), *range(12, 17))
 SHORT_WAY = (1, 5, 6, 8)
 SKIPPED = ("exercise", HIDDEN)  # tags of cells that no other needs
 # For each notebook: the functions that it writes out, and the package's names that may follow them only.
@@ -40,6 +40,7 @@ PHASES = {
     14: (("one_round", "commit", "next_in_line", "serve"), ("speculate", "Batch", "record")),
     15: (("accept_block",), ("verify_block", "record", "expected_accepted", "chain_means")),
     -15: (("limit",), ("measure", "by_subsets")),
+    16: (("draft_from_feature",), ("FeatureDrafter", "DRAFTERS")),
 }
 
 

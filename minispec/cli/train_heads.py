@@ -90,7 +90,8 @@ def train_for(
     with training_bars(console, progress) as report:
         writer = on_backend(models, AUTO)
         texts = write_texts(writer, models.tokenizer, recipe, run, report)
-        layer = train_eagle3(models.target, tapped_for(writer), texts, recipe, run / "state", report)
+        tapped = tapped_for(models.target, writer)
+        layer = train_eagle3(models.target, tapped, texts, recipe, run / "state", report)
     seconds = {step.model: step.seconds for step in progress}  # the last of each part
     info = {
         "target_sha256": sha256,

@@ -276,11 +276,11 @@ def guesses(
         learned = batch.learned & F.pad(learned[:, :-1], (1, 0))
 
 
-def tapped_for(models: Models) -> TappedGPT:
-    """Returns a target that is read at the usual taps, by the backend that it is on."""
-    taps = usual_taps(models.target.config.layers)
-    target = models.target
-    return NativeTappedGPT(target, taps) if isinstance(target, NativeGPT) else TappedGPT(target, taps)
+def tapped_for(target: GPT, models: Models) -> TappedGPT:
+    """Returns a target that is read at the usual taps, natively where `models` are."""
+    taps = usual_taps(target.config.layers)
+    native = models.target
+    return NativeTappedGPT(native, taps) if isinstance(native, NativeGPT) else TappedGPT(target, taps)
 
 
 def train_eagle3(

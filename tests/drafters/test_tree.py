@@ -1,12 +1,11 @@
 """A tree of candidates on the draft model: what it proposes, what its cache keeps, and its shape."""
 
 from functools import partial
-from itertools import product
-from math import prod
 
 import pytest
 import tiny
 import torch
+from all_trees import most_yielded, yielded
 from refusals import refused
 from tiny import PROMPTS, decode, live_rows, outcome, same, targets_own_text, with_texts
 
@@ -130,31 +129,11 @@ def test_a_tree_that_cannot_be_is_refused(parents, words):
             make(parents)
 
 
-def gained(parents, ranks, rates):
-    """Returns the expected number of accepted tokens: the sum of path probabilities."""
-    total = 0.0
-    for node in range(1, len(parents) + 1):
-        path = path_of(node, parents)
-        total += prod(rates[depth][ranks[i]] for depth, i in enumerate(path))
-    return total
-
-
-@pytest.mark.parametrize("rates", [[(0.7, 0.2, 0.1)] * 4, [(0.5, 0.45), (0.9, 0.05), (0.3, 0.3)]], ids=str)
-@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5])
 def test_no_tree_of_the_same_size_is_better(rates, nodes):
     """Against all trees with so many tokens; the rates may differ from depth to depth."""
     parents, ranks = grow(rates, nodes)
-    best = 0.0
-    for other in product(*[range(i + 1) for i in range(nodes)]):
-        if list(other) != sorted(other):
-            continue
-        places = [list(other[:i]).count(parent) for i, parent in enumerate(other)]
-        depths = [len(path_of(i + 1, other)) for i in range(nodes)]
-        if max(depths) <= len(rates) and all(
-            r < len(rates[d - 1]) for r, d in zip(places, depths, strict=True)
-        ):
-            best = max(best, gained(other, places, rates))
-    assert gained(parents, ranks, rates) == pytest.approx(best)
+    assert yielded(parents, rates) == pytest.approx(most_yielded(nodes, rates))
+    assert ranks == [parents[:i].count(parent) for i, parent in enumerate(parents)]
 
 
 def test_the_shape_follows_the_rates():

@@ -48,7 +48,7 @@ def test_each_kind_has_its_column(report):
         "| bfloat16 | 0 | auto | 4.20 2.40x | – |",
     ]
     assert "| bfloat16 | 0 | suffix | 3.00 75% 2.50x | 3.00 75% 0.95x |" in tables.why(report)
-    assert "| llama.cpp | BF16 | target-only | 11.00 |" in tables.beside(report)
+    assert "| llama.cpp | BF16 | target-only | 11.00 |" in tables.others(report)
 
 
 def test_the_choice_stands_beside_the_best_single_drafter(report):
@@ -65,6 +65,7 @@ def test_losses_and_texts_are_told(report):
     assert tables.same_texts(report).startswith("minispec 38 of 40 (1 of")
     text = page([report | {"sections": {}}], real=[report])
     assert "## A checkpoint that people use: small" in text and "passed 512 sampled texts" in text
+    assert "| llama.cpp | BF16 |" in text and "[{" not in text  # a table, and not the rows of the report
 
 
 def test_reports_of_several_types_are_one(report):

@@ -99,9 +99,9 @@ class Hardware:
 class ForwardCost:
     """The least that one forward of a model takes: its weights are read once, however many tokens."""
 
-    tokens: int  #: new tokens of the forward
-    bytes: float  #: read from memory: the weights
-    operations: float  #: two per weight and token (Kaplan et al. 2020, table 1).
+    tokens: int  #: new tokens of the forward, those of all rows
+    bytes: float  #: read from memory: the weights, and every row's cache
+    operations: float  #: two per weight and token (Kaplan et al. 2020, table 1), and those of looking back
     moving: float  #: seconds to read the bytes
     computing: float  #: seconds to do the operations
 
@@ -111,16 +111,34 @@ class ForwardCost:
         return max(self.moving, self.computing)
 
 
-def forward_cost(parameters: float, bytes_each: float, hardware: Hardware, tokens: int = 1) -> ForwardCost:
-    """Returns what a forward over some new tokens takes by memory and by arithmetic.
+def forward_cost(
+    parameters: float,
+    bytes_each: float,
+    hardware: Hardware,
+    tokens: int = 1,
+    rows: int = 1,
+    context: int = 0,
+    config: GPTConfig | None = None,
+) -> ForwardCost:
+    """Returns what a forward takes by memory and by arithmetic: some new tokens in each of some rows.
 
-    bytes_each: bytes per weight; 2 in 16 bits.
+    All rows share one reading of the weights. Each reads a cache of its own, so with long contexts a forward
+    is limited by memory at any batch size (MagicDec: Sadhukhan et al. 2024, arXiv 2408.11049). Each new token
+    looks at its row's context: 4 · layers · heads · head size operations a token of it. What new tokens write
+    into the cache, and how they look at each other, is left out.
+
+    bytes_each: bytes per weight, and per number in a cache; 2 in 16 bits.
+    context: tokens in each row's cache; above 0 it takes a config, for the sizes of attention.
     """
-    if min(parameters, bytes_each, tokens) <= 0:
-        raise ValueError(f"all must be above 0: {parameters} weights, {bytes_each} bytes, {tokens} tokens")
+    if min(parameters, bytes_each, tokens, rows) <= 0 or (context and config is None):
+        sizes = f"{parameters} weights, {bytes_each} bytes, {rows} rows of {tokens} tokens"
+        raise ValueError(f"all must be above 0, and a context takes a config: {sizes}")
     moved = parameters * bytes_each
-    done = 2 * parameters * tokens
-    return ForwardCost(tokens, moved, done, moved / hardware.bandwidth, done / hardware.arithmetic)
+    done = 2 * parameters * tokens * rows
+    if config is not None:
+        moved += kv_cache_bytes(config, rows * context, 1) * bytes_each
+        done += 4 * config.layers * config.heads * config.head_dim * context * tokens * rows
+    return ForwardCost(rows * tokens, moved, done, moved / hardware.bandwidth, done / hardware.arithmetic)
 
 
 def kv_cache_bytes(config: GPTConfig, tokens: int, dtype_bytes: int = 4) -> int:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pairs import tiny_config
 from refusals import refused
 
-from minispec.core.model import GPT
+from minispec.core.model import GPT, GPTConfig
 from minispec.evidence.theory.formulas import (
     Hardware,
     acceptance,
@@ -104,6 +104,18 @@ def test_seven_billion_weights():
     assert [b / a for a, b in pairwise(seconds)] == pytest.approx([1, 1, 2])
 
 
+@pytest.mark.parametrize(("kv_heads", "ratio"), [(32, 1.0), (8, 1.365), (1, 5.0)])
+def test_a_cache_for_each_row(kv_heads, ratio):
+    """256 caches of 4,096 tokens: with 32 key heads of 128 numbers 2 GiB each, and 5 positions are free."""
+    machine = Hardware("example", 1e12, 100e12)
+    sizes = GPTConfig(32_000, 32, 4096, heads=32, kv_heads=kv_heads, ffn=11_008)
+    one, five = (forward_cost(7e9, 2, machine, n, rows=256, context=4096, config=sizes) for n in (1, 5))
+    assert one.bytes == five.bytes == 14e9 + 256 * 2**31 * kv_heads / 32
+    assert five.operations == 1280 * (14e9 + 4 * 4096 * 4096 * 32)
+    assert five.seconds / one.seconds == pytest.approx(ratio, abs=0.001)
+    assert forward_cost(7e9, 2, machine, 5, rows=256, config=sizes) == forward_cost(7e9, 2, machine, 1280)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_cache_bytes_are_the_caches_own(dtype):
     """The formula gives what a real cache says that it takes."""
@@ -130,6 +142,7 @@ def test_cache_bytes_are_the_caches_own(dtype):
         (lambda: total_variation([], []), "sum to 1"),
         (lambda: Hardware("none", 0, 1), "above 0"),
         (lambda: forward_cost(7e9, 0, Hardware("m", 1, 1)), "above 0"),
+        (lambda: forward_cost(7e9, 2, Hardware("m", 1, 1), context=9), "takes a config"),
         (lambda: kv_cache_bytes(tiny_config(), -1), "0 or more"),
     ],
 )

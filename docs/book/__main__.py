@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from book import atlas, reports, results, samplers
+from book import atlas, papers, reports, results, samplers
 from book.draft_sizes import train_drafts
 from book.handouts import handouts, write_handouts
 from book.playground import write_engine
@@ -22,11 +22,12 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_
 
 @app.command("pages")
 def write_pages(folder: Path = DOCS) -> None:
-    """Write the pages of numbers from what is recorded: results.md, atlas.md and samplers.md."""
+    """Write the pages of numbers from what is recorded: results.md, atlas.md, samplers.md and papers.md."""
     found = {
         "results": results.page(reports.saved_reports(), reports.saved_drafters(), reports.saved_real()),
         "atlas": atlas.page(read_json(atlas.RECORDED)),
         "samplers": samplers.page(read_json(samplers.RECORD)["samplers"]),
+        "papers": papers.page(papers.recorded()),
     }
     for name, text in found.items():
         write_text_file(folder / f"{name}.md", text)
@@ -67,6 +68,7 @@ def engine() -> None:
 app.command("measurements")(reports.save_measurements)
 app.command("positions")(record_positions)
 app.command("rounding")(record_rounding)
+app.command("papers")(papers.record_papers)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -27,7 +27,7 @@ NOTEBOOKS := $(VENV)/.stamp-notebooks
 BROWSER := $(VENV)/.stamp-browser
 DOCS := $(VENV)/.stamp-docs
 
-.PHONY: help demo lab test evidence sanitize lint notebooks docs docs-zip browser clean
+.PHONY: help demo lab test evidence sanitize lint notebooks papers docs docs-zip browser clean
 # Two pips in one environment would get in each other's way.
 .NOTPARALLEL:
 
@@ -59,6 +59,10 @@ lint: $(LINT)  ## check style, format, types and the order of imports
 
 notebooks: $(NOTEBOOKS)  ## make the notebooks from their texts: run, cleaned, refused if at fault (ONLY=05: one)
 	@$(VENV_PYTHON) notebooks/build_notebooks.py $(if $(ONLY),--only $(ONLY))
+
+papers: $(DOCS)  ## measure papers in miniature, write docs/papers.md (ONLY=leviathan: one)
+	@PYTHONPATH=docs $(VENV_PYTHON) -m book papers $(if $(ONLY),--only $(ONLY))
+	@PYTHONPATH=docs $(VENV_PYTHON) -m book pages
 
 docs: $(DOCS) docs/node_modules  ## build the book: docs/_build/html/index.html (npm brings MathJax, once)
 	@rm -rf docs/_build/html

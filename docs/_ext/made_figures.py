@@ -2,7 +2,7 @@
 
 import html
 
-from book import forms, handouts
+from book import forms, handouts, papers
 from book.atlas import RECORDED
 from book.atlas_plots import atlas_figure
 from book.bench_plots import every_prediction, matrix, seven_billion, speeds_of, tokens_per_second
@@ -142,6 +142,7 @@ FIGURES = {
     "latency": lambda *pair: latency(points("latency", *pair)),
     "mask": mask,
     "overlap": lambda: overlap(P, Q, "abc"),
+    "paper": papers.figure,
     "predicted-measured": lambda: predicted_measured(points("speed")),
     "recomputation": recomputed,
     "rejection-distribution": of_rule,

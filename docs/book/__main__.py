@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from book import atlas, reports, results, samplers
+from book import atlas, papers, reports, results, samplers
 from book.contexts import record_contexts
 from book.draft_sizes import train_drafts
 from book.features import record_features
@@ -24,11 +24,12 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_
 
 @app.command("pages")
 def write_pages(folder: Path = DOCS) -> None:
-    """Write the pages of numbers from what is recorded: results.md, atlas.md and samplers.md."""
+    """Write the pages of numbers from what is recorded: results.md, atlas.md, samplers.md and papers.md."""
     found = {
         "results": results.page(reports.saved_reports(), reports.saved_drafters(), reports.saved_real()),
         "atlas": atlas.page(read_json(atlas.RECORDED)),
         "samplers": samplers.page(read_json(samplers.RECORD)["samplers"]),
+        "papers": papers.page(papers.recorded()),
     }
     for name, text in found.items():
         write_text_file(folder / f"{name}.md", text)
@@ -76,6 +77,7 @@ app.command("contexts")(record_contexts)
 app.command("measurements")(reports.save_measurements)
 app.command("positions")(record_positions)
 app.command("rounding")(record_rounding)
+app.command("papers")(papers.record_papers)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -57,7 +57,7 @@ def why(report: Found) -> str:
     return by_kind(rows, OURS, details)
 
 
-def beside(report: Found) -> str:
+def others(report: Found) -> str:
     """Returns how fast others are, beside ours on the same prompts."""
     return by_kind(report["beside"], THEIRS, speed)
 
@@ -104,7 +104,7 @@ def checked(report: Found) -> str:
     return "; ".join(words.format_map(part) for part in parts)
 
 
-def prefill(report: Found) -> str:
+def long_prompts(report: Found) -> str:
     """Returns how long a long prompt takes."""
     return markdown(grid("prefill", report["prefill"], 2))
 

@@ -48,7 +48,7 @@ def test_each_kind_has_its_column(report):
         "| bfloat16 | 0 | auto | 4.20 2.40x | – |",
     ]
     assert "| bfloat16 | 0 | suffix | 3.00 75% 2.50x | 3.00 75% 0.95x |" in tables.why(report)
-    assert "| llama.cpp | BF16 | target-only | 11.00 |" in tables.beside(report)
+    assert "| llama.cpp | BF16 | target-only | 11.00 |" in tables.others(report)
 
 
 def test_the_choice_stands_beside_the_best_single_drafter(report):

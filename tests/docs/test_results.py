@@ -37,11 +37,16 @@ def status(*arguments):
 
 
 def test_the_committed_pages_are_what_the_generator_makes(tmp_path):
-    """All three, from what comes with the package, to the letter."""
+    """All four, from what comes with the package, to the letter."""
     assert status("pages", "--folder", tmp_path) == 0
     for path in tmp_path.iterdir():
         assert path.read_text(encoding="utf-8") == (DOCS / path.name).read_text(encoding="utf-8")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["atlas.md", "results.md", "samplers.md"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "atlas.md",
+        "papers.md",
+        "results.md",
+        "samplers.md",
+    ]
 
 
 def test_every_report_that_comes_with_the_package_is_on_the_page():

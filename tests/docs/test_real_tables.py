@@ -62,7 +62,7 @@ def test_losses_and_texts_are_told(report):
     assert tables.same_texts(report).startswith("minispec 38 of 40 (1 of")
     text = page([report | {"sections": {}}], real=[report])
     assert "## A checkpoint that people use: small" in text and "auto passed on 512 texts" in text
-    assert tables.beside(report) in text and "'kind'" not in text  # a report's key has the same name
+    assert tables.others(report) in text and "'kind'" not in text  # a report's key has the same name
 
 
 def test_reports_of_several_types_are_one(report):

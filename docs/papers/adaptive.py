@@ -56,6 +56,6 @@ def show(rows: Rows) -> str:
     return (
         f"The pair stories at temperature 1, with costs counted in target calls and c = {C}. The best of "
         f"{len(THRESHOLDS)} thresholds comes to {stops['speed_up'] / fixed['speed_up']:.2f} times the "
-        f"best of {len(KS)} fixed K. What the draft finds improbable may be accepted all the same: where the "
-        f"target gives it as little. *K by past rounds* is `--k auto`.\n\n{table(head, cells, 1)}"
+        f"best of {len(KS)} fixed K. What the draft finds improbable may be accepted: where the target "
+        f"gives it as little. *K by past rounds* is `--k auto`.\n\n{table(head, cells, 1)}"
     )

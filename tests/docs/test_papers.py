@@ -1,6 +1,6 @@
 """Papers in miniature: what is exact comes out again, and the page has every paper."""
 
-from math import isfinite, log
+from math import exp, isfinite, log
 
 import pytest
 import torch
@@ -97,3 +97,12 @@ def test_the_page_names_every_paper():
 def test_figures_can_be_read(name):
     picture = papers.figure(name)
     assert unreadable(picture.figure) == {} and picture.twin.startswith(picture.title)
+
+
+def test_what_the_papers_prove_holds_in_the_record():
+    """Bounds of three papers, on rows that are exact."""
+    for row in FOUND["spectr"]["rows"]:
+        assert 1 - exp(-1) <= row["least"] and row["sequential"] <= row["optimum"]
+    for row in FOUND["intersection"]["rows"]:
+        assert row["total_variation"] < 1e-12 and row["union"] <= row["intersection"]
+    assert all(row["token"] <= row["block"] for row in FOUND["block"]["rows"])

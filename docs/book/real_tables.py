@@ -96,9 +96,7 @@ def same_texts(report: Found) -> str:
 
 def checked(report: Found) -> str:
     """Returns what `check_engine` found in sampled texts of each drafter that was checked."""
-    words = (
-        "{drafter} {verdict} {samples} sampled texts of {tokens} tokens; it would have found {detects:.2f}"
-    )
+    words = "{drafter} {verdict} on {samples} texts of {tokens} tokens, which would show {detects:.2f}"
     verdicts = {True: "passed", False: "failed"}
     parts = [{"drafter": AUTO, **one, "verdict": verdicts[one["passed"]]} for one in report["sampled"]]
     return "; ".join(words.format_map(part) for part in parts)

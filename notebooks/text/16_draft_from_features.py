@@ -184,7 +184,7 @@ drafted = draft_from_feature(layer, prompt[-1], features[:, -1:], 4, cache)
 print(tokenizer.decode(prompt[-2:]), "…", *(repr(words[token]) for token in drafted))
 assert len(drafted) == 4 and cache.row_lengths == (len(prompt) + 3,)
 
-# %% tags=["hide-input", "claim-D2"]
+# %% tags=["claim-D2"]
 from minispec.drafters.eagle import FeatureDrafter
 
 cold = run_with(FeatureDrafter(layer, target), [prompt], 0)

@@ -11,7 +11,15 @@ from minispec.verifiers.tree import verify_tree_greedy
 
 TARGET, DRAFT = tiny.gpt_pair()
 QUEUE = [[1, 2, 3], [5], [4, 4, 4, 4, 4, 4], [7, 8], [9], [2, 1, 2, 1], [6, 6, 3]]
-ON_TARGET = ("exit", "medusa", "medusa-tree", "eagle", "parallel")  # what drafts from the target itself
+ON_TARGET = (
+    "exit",
+    "medusa",
+    "medusa-tree",
+    "eagle",
+    "eagle3",
+    "eagle3-auto",
+    "parallel",
+)  # what drafts from the target itself
 WAYS = ["nothing", "model", *(name for name in ENUMERATED if name == "tree" or name not in TREE_SHAPES)]
 
 
@@ -20,7 +28,8 @@ def target_and_drafter(way):
     if way == "nothing":
         return TARGET, None
     target = early_exit(TARGET, 0) if way == "exit" else TARGET
-    return target, ENUMERATED.get(way, ModelDrafter)(target if way in ON_TARGET else DRAFT, None)
+    drafter = ENUMERATED.get(way, ModelDrafter)(target if way in ON_TARGET else DRAFT, None)
+    return drafter.target if way.startswith("eagle3") else target, drafter
 
 
 def texts_of(way, batch_size, prompts=QUEUE, **settings):

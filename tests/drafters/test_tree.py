@@ -129,6 +129,8 @@ def test_a_tree_that_cannot_be_is_refused(parents, words):
             make(parents)
 
 
+@pytest.mark.parametrize("rates", [[(0.7, 0.2, 0.1)] * 4, [(0.5, 0.45), (0.9, 0.05), (0.3, 0.3)]], ids=str)
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5])
 def test_no_tree_of_the_same_size_is_better(rates, nodes):
     """Against all trees with so many tokens; the rates may differ from depth to depth."""
     parents, ranks = grow(rates, nodes)

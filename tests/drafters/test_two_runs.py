@@ -28,7 +28,7 @@ def case_of(name, warp):
         return replace(case, verifier=verify_coupled)
     if name == "exit":
         target = early_exit(target, 0)
-    if name in ("exit", "medusa", "eagle", "parallel", "medusa-tree"):
+    if name in ("exit", "medusa", "eagle", "eagle3", "eagle3-auto", "parallel", "medusa-tree"):
         case = replace(case, target=target, draft=target)
     if name in ("tree", "medusa-tree"):
         case = replace(case, verifier=verify_tree_greedy if warp.is_greedy else verify_tree)
@@ -60,7 +60,9 @@ def test_two_runs_over_one_target_are_what_each_is_alone(name, backend, warp):
     alone = [list(run) for run in started(case, rng)]
     in_turn = zip_longest(*started(case, rng))
     assert [[r for r in run if r] for run in zip(*in_turn, strict=True)] == alone
-    assert all(any(any(r[2]) for r in rounds) for rounds in alone), "nothing was accepted"
+    # A random layer that knows every other id does not guess the most probable one.
+    guesses = name != "eagle3" or not warp.is_greedy
+    assert not guesses or all(any(any(r[2]) for r in rounds) for rounds in alone), "nothing was accepted"
 
 
 @pytest.mark.parametrize("how", [speculate, observe])

@@ -127,7 +127,7 @@ def test_a_cell_that_uses_a_phase_needs_its_lines(notebook, name, at, index):
     """With a stub for the function, the cell fails, or one before it that it builds on."""
     cells = [*trees(notebook)]
     cells[at] = (stubbed(cells[at][0], name), cells[at][1])
-    with pytest.raises((AssertionError, AttributeError, IndexError, TypeError, ValueError)):
+    with pytest.raises((AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)):
         run([*needed(cells, index, SKIPPED), cells[index][0]], left_blank(cells))
 
 

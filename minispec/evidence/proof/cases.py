@@ -163,11 +163,17 @@ def heads(model: GPT) -> Medusa:
     return with_normals(Medusa(model.config.width, model.vocab_size, 2), 7)
 
 
+def every_other(model: GPT) -> Eagle3Layer:
+    """Returns a layer that reads up to three streams, and knows every other id."""
+    taps = range(1, min(model.config.layers, 3) + 1)
+    return Eagle3Layer(model.config, taps, torch.arange(0, model.vocab_size, 2))
+
+
 # Random weights for the drafters that are trained on a target.
 TRAINED: dict[str, Callable[[GPT], Any]] = {
     "medusa": heads,
     "eagle": lambda model: with_normals(FeatureLayer(model.config), 8),
-    "eagle3": lambda model: with_normals(Eagle3Layer(model.config, (1, 2, 3), torch.tensor([0, 2])), 8),
+    "eagle3": lambda model: with_normals(every_other(model), 8),
     "parallel": lambda model: with_normals(ParallelLayers(model.config), 9),
 }
 REGISTERED = (*TRAINED, EAGLE3_CHOICE.name)

@@ -71,9 +71,9 @@ def distance(name: str, p: Tensor, q: Tensor) -> Tensor:
 Write = Callable[[int, GPT], Texts]  # from how often there were new texts, and the draft, to the next
 
 
-def train(begun: GPT, name: str, write: Write) -> GPT:
+def train(undistilled: GPT, name: str, write: Write) -> GPT:
     """Distils a copy of a draft: Adam, with a rate that falls to 0."""
-    draft = for_training(deepcopy(begun)).requires_grad_(True)
+    draft = for_training(deepcopy(undistilled)).requires_grad_(True)
     optimizer = torch.optim.Adam(draft.parameters(), lr=RATE)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / STEPS)
     for step in range(STEPS):
@@ -110,13 +110,15 @@ def acceptance(draft: GPT, texts: Texts) -> float:
 def measure() -> Rows:
     """Distils six drafts with each seed, all from the same beginning."""
     pair = load_pair("stories")
-    begun = load_model(pair.folder / "draft-plain")
+    undistilled = load_model(pair.folder / "draft-plain")
     held_out = written(pair.target, pair.target, prompts_of(HELD_OUT, seed=99), seed=99)
-    rows = [{"divergence": "none", "texts": "none", "seed": 0, "acceptance": acceptance(begun, held_out)}]
+    rows = [
+        {"divergence": "none", "texts": "none", "seed": 0, "acceptance": acceptance(undistilled, held_out)}
+    ]
     for seed in SEEDS:
         for policy, write in writers(pair.target, seed).items():
             for name in DIVERGENCES:
-                alpha = acceptance(train(begun, name, write), held_out)
+                alpha = acceptance(train(undistilled, name, write), held_out)
                 rows.append({"divergence": name, "texts": policy, "seed": seed, "acceptance": alpha})
     return rows
 

@@ -1,6 +1,6 @@
 """Li et al. 2024 (EAGLE): what a drafter should read, the ablation of its inputs.
 
-Nothing is trained here: `cd docs && python -m book features` does, and its record is read.
+Nothing is trained here: `cd docs && python -m book features --pair stories` does, and its record is read.
 """
 
 from statistics import fmean
@@ -14,7 +14,7 @@ from papers.runs import Rows
 TITLE = "Li et al. 2024, EAGLE: what a drafter reads"
 CLAIM = """A drafter that reads feature and token is accepted more often than one that reads either, and most
 if the token is the one after the feature (ablation of the inputs)."""
-RECORD = FOLDER / "features.json"
+RECORD = FOLDER / "features-stories.json"
 VERDICT = "measured"
 NAMES = {
     "token": "the token",

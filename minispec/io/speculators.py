@@ -132,13 +132,13 @@ def load_eagle3(folder: Path, target: GPT) -> tuple[Eagle3Layer, dict[str, Any]]
 
 def read_taps(data: Mapping[str, Any], path: Path, layers: int) -> Sequence[int]:
     """Returns after which of a target's layers a drafter reads; ValueError if it has none such."""
-    said = data.get(TAPS)
-    if said is None:
+    listed = data.get(TAPS)
+    if listed is None:
         return usual_taps(layers)
-    taps = [tap for tap in range(1, layers + 1) if isinstance(said, list) and tap in said]
-    if not taps or taps != said:
+    taps = [tap for tap in range(1, layers + 1) if isinstance(listed, list) and tap in listed]
+    if not taps or taps != listed:
         raise ValueError(
-            f"{path} taps after layers {format_value(said)}; they should ascend, from 1 to {layers} at most"
+            f"{path} taps after layers {format_value(listed)}; they should ascend, from 1 to {layers} at most"
         )
     return taps
 
@@ -157,7 +157,7 @@ def read_weights(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
 
 
 def read_ids(weights: dict[str, torch.Tensor], path: Path, vocab_size: int) -> torch.Tensor:
-    """Takes out of weights which of a target's ids a drafter knows: [ids]; all, if nothing is said.
+    """Takes out of weights which of a target's ids a drafter knows: [ids]; all, if no weights list them.
 
     ValueError if they are none.
     """

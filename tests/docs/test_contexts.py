@@ -1,4 +1,4 @@
-"""Times of batches with contexts: what is timed is the forward that it is said to be."""
+"""Times of batches with contexts: the forward that is timed is the one that its row names."""
 
 import torch
 from book import contexts

@@ -53,10 +53,10 @@ def change_numbers(dice, folder):
 
 
 def say_something_else(dice, folder):
-    """What the header says of the training is junk, endless, or nested too deep."""
+    """The training in the header is junk, endless, or nested too deep."""
     texts = ("[" * 100_000, '{"a": ' * 100_000, "{", "[1]", '{"loss": Infinity}', "null", "x" * 10**6)
-    said = dice.choice((*texts, *map(json.dumps, JUNK[:7])))
-    save_file(load_file(folder / WEIGHTS), folder / WEIGHTS, {"minispec": said})
+    training = dice.choice((*texts, *map(json.dumps, JUNK[:7])))
+    save_file(load_file(folder / WEIGHTS), folder / WEIGHTS, {"minispec": training})
 
 
 DAMAGE = (

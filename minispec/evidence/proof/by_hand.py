@@ -139,7 +139,7 @@ def expected_logits(drafter: Drafter, case: Case, text: Text, drafted: Text) -> 
 
 
 def eagle3_logits(model: Eagle3GPT, case: Case, text: Text, drafted: Text) -> Tensor:
-    """Returns what a head says on the target's streams of the text, and on its own features after: [1, V]."""
+    """Returns a head's logits, from the target's streams of the text and its own features after: [1, V]."""
     target = model.target
     layer = model.layer
     embedded = target.embed_tokens(torch.tensor([text + drafted]))

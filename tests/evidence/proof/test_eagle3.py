@@ -25,7 +25,7 @@ def test_a_head_drafts_from_what_was_worked_out_by_hand(case):
 
 
 def test_ids_that_are_shifted_are_seen(monkeypatch):
-    """Still lossless, for q is what was drawn from; but it is not what the head says."""
+    """Still lossless, for q is what was drawn from; but not what the head predicts."""
     head = Eagle3GPT.head
     monkeypatch.setattr(Eagle3GPT, "head", lambda *given: head(*given).roll(1, -1))
     assert check_distribution(PLAIN) is None

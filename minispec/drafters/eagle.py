@@ -15,6 +15,7 @@ from typing import Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from minispec.core.batch import Prompts
 from minispec.core.cache import KVCache
@@ -133,18 +134,22 @@ class FeatureDrafter(TargetDrafter):
         """Takes what predicts features."""
         self.model = model
         self._cache = model.new_cache(1)
-        self._feature = torch.zeros(0)  # [B, D], of the target, before the pending token
-        self._skipped = [0]  # first tokens of each row's text that were not read
+        self._feature = torch.zeros(0)  # [B, D], of the target, before the first token that was not read
+        self._skipped = [0]  # first tokens of each row's text that were left out
+        # Of each row the tokens [n] that were not read yet, and the target's states after them [n, T].
+        self._missed: list[list[tuple[Tensor, Tensor]]] = [[]]
 
     @property
     def cache_lengths(self) -> tuple[int, ...] | None:
-        """How many tokens of each row's text were read, or left out as the first ones are."""
-        return tuple([n + skipped for n, skipped in zip(self._cache.row_lengths, self._skipped, strict=True)])
+        """How many tokens of each row's text are known: read, to be read, or left out as the first are."""
+        rows = zip(self._cache.row_lengths, self._missed, self._skipped, strict=True)
+        return tuple([n + count(missed) + skipped for n, missed, skipped in rows])
 
     def start(self, prompts: Prompts, hidden: Tensor) -> None:
         """Reads all prompts but their last tokens; hidden: their states [B, n, T]."""
         self._skipped = self._skips(prompts)
         self._cache, self._feature = self._prefill(prompts, hidden)
+        self._missed = [nothing(states) for states in hidden]
 
     def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
         """Reads prompts into some rows; hidden: their states [len(rows), n, T]."""
@@ -152,6 +157,7 @@ class FeatureDrafter(TargetDrafter):
         for source, (row, skipped) in enumerate(zip(rows, self._skips(prompts), strict=True)):
             self._cache.place(row, cache, source)
             self._skipped[row] = skipped
+            self._missed[row] = nothing(hidden[source])
 
     def _skips(self, prompts: Prompts) -> list[int]:
         """Returns how many first tokens of each prompt are not read; the pending one will be."""
@@ -171,6 +177,7 @@ class FeatureDrafter(TargetDrafter):
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
+        self._catch_up()
         feature = self._feature[:, None]  # [B, 1, D]
 
         def read(token: Tensor) -> Tensor:
@@ -181,19 +188,53 @@ class FeatureDrafter(TargetDrafter):
         return draw_chain(read, pending, k, self.warp or warp, rng)
 
     def commit(self, round: Round) -> None:
-        """Reads the accepted tokens again, with the features that the target has by now."""
-        states = self.model.features(round.target_hidden)
-        rows = torch.arange(len(states), device=states.device)
-        lengths = [n - skipped for n, skipped in zip(round.lengths, self._skipped, strict=True)]
-        block = round.block.to(states.device)  # [B, K+1]
-        features = torch.cat([self._feature[:, None], states[:, :-1]], dim=1)  # before each of them
-        first = [n - len(emitted) for n, emitted in zip(lengths, round.emitted, strict=True)]
-        self._cache.truncate(first)
-        width = max(n - m for n, m in zip(lengths, first, strict=True))
-        if width > 0:
-            self.model.after(block[:, :width], features[:, :width], self._cache)
-        self._cache.truncate(lengths)
-        self._feature = states[rows, round.verdict.accepted]
+        """Forgets its guesses, and notes the tokens and the states that it reads before it guesses again.
+
+        So rounds that others draft, or nobody, cost it nothing.
+        """
+        rows = zip(round.lengths, self._skipped, round.emitted, self._missed, strict=True)
+        self._cache.truncate([n - first - len(new) - count(missed) for n, first, new, missed in rows])
+        states = round.target_hidden
+        rows = zip(round.emitted, round.block.to(states.device), states, self._missed, strict=True)
+        for emitted, block, after, missed in rows:
+            missed.append((block[: len(emitted)], after[: len(emitted)]))
+
+    @torch.no_grad()
+    def _unread(self) -> tuple[Tensor, Tensor, list[int]]:
+        """Returns the tokens that came since it guessed [B, n], and how many of each row count.
+
+        Between them are the features that the target has by now before each, and the pending one:
+        [B, n + 1, D].
+        """
+        rows = [[torch.cat(parts) for parts in zip(*missed, strict=True)] for missed in self._missed]
+        tokens, states = (pad_sequence(parts, batch_first=True) for parts in zip(*rows, strict=True))
+        features = torch.cat([self._feature[:, None], self.model.features(states)], dim=1)
+        return tokens.to(features.device), features, [count(missed) for missed in self._missed]
+
+    def _have_read(self, features: Tensor, counts: Sequence[int]) -> None:
+        """Forgets what it had missed; features: those before it, and before the pending tokens."""
+        self._feature = features[torch.arange(len(counts)), counts]
+        self._missed = [[(tokens[:0], states[:0])] for (tokens, states), *_ in self._missed]
+
+    def _catch_up(self) -> None:
+        """Reads the tokens that came since it guessed."""
+        if not any(map(count, self._missed)):
+            return
+        tokens, features, counts = self._unread()
+        held = self._cache.row_lengths
+        self.model.after(tokens, features[:, :-1], self._cache)
+        self._cache.truncate([n + read for n, read in zip(held, counts, strict=True)])
+        self._have_read(features, counts)
+
+
+def nothing(states: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Returns no tokens, with as many of a row's states [n, T]."""
+    return [(torch.zeros(0, dtype=torch.long, device=states.device), states[:0])]
+
+
+def count(missed: Sequence[tuple[Tensor, Tensor]]) -> int:
+    """Returns how many tokens a row has missed."""
+    return sum(len(tokens) for tokens, _ in missed)
 
 
 EAGLE = DrafterEntry("eagle", lambda parts, k: FeatureDrafter(parts.heads("eagle"), parts.gpt, parts.warp))

@@ -30,8 +30,17 @@ from minispec.native.checks import LARGEST, check, check_budgets, check_ids, che
 from minispec.native.decisions import Lender, warp_record
 from minispec.native.model import NativeGPT, NativeLayers
 from minispec.native.pack import Packed
-from minispec.native.structs import ADDRESS, DrafterRecord, DraftRecord, Kind, SourceRecord, integers
+from minispec.native.structs import (
+    ADDRESS,
+    DrafterRecord,
+    DraftRecord,
+    Integers,
+    Kind,
+    SourceRecord,
+    integers,
+)
 
+Missed = tuple[Tensor, Sequence[int]]  # ids [B, n], and how many of each row count
 FIRST = "a drafter needs start(prompts, hidden) first"
 
 
@@ -127,6 +136,7 @@ class Chain:
         budgets: Sequence[int] | None = None,
         states: Tensor | None = None,
         tree: Shape | None = None,
+        missed: Missed | None = None,
     ) -> tuple[Tensor, Tensor, int]:
         """Draws K tokens a row after the pending ones.
 
@@ -143,6 +153,7 @@ class Chain:
             budgets: [B], how many draws each row may make; None: K.
             states: what else is read or written, see `ms_draft`.
             tree: of the K tokens; None: a chain.
+            missed: what is read before the pending tokens, by a joined layer; None: nothing.
 
         Returns:
             The ids [B, K], the distributions that they were drawn from [B, K, V], and how many numbers were
@@ -165,14 +176,15 @@ class Chain:
         if kind != Kind.MEDUSA:
             held = self._reads.usable(cache, rows, self._layers)
             held.check_space(k if tree is None else len(tree.read))
+        before, counts = self._checked_missed(missed, rows)
         if tree is not None and (tree.size, len(tree.space)) != (k, rows):
             raise ValueError(f"the tree must have {k} tokens in {rows} rows")
         if tree is not None and kind not in (Kind.MODEL, Kind.MEDUSA):
             raise ValueError("only a draft model and heads draft trees")
-        states = self._checked_states(states, rows, k)
+        states = self._checked_states(states, rows, k, before.shape[1])
         check_memory(rows * k * self.model.vocab_size * self.model.dtype.itemsize, "this draft")
         if held is not None:
-            held.make_space(k + 1)
+            held.make_space(before.shape[1] + k + 1)
         numbers = checked("the tensor of numbers", numbers, (None,), torch.float64)
         if not warp.is_greedy and len(numbers) < rows * k:
             raise ValueError(f"{rows * k} numbers are needed, not {len(numbers)}")
@@ -190,6 +202,9 @@ class Chain:
             starts=ctypes.addressof(starts),
             budgets=ctypes.addressof(limits),
             warp=ctypes.addressof(record),
+            missed=before.data_ptr(),
+            counts=ctypes.addressof(counts),
+            most_missed=before.shape[1],
             states=None if states is None else states.data_ptr(),
             parents=None if tree is None else ctypes.addressof(tree.parents),
             tokens=ids.data_ptr(),
@@ -200,17 +215,30 @@ class Chain:
         check(status, self.model.vocab_size, k)
         self.seconds += draft.seconds
         if held is not None:
+            held.hold([n + count for n, count in zip(held.row_lengths, counts, strict=True)])
             held.extend(k + (kind == Kind.EXIT) if tree is None else len(tree.read))
         return ids, probs, int(source.used)
 
-    def _checked_states(self, states: Tensor | None, rows: int, k: int) -> Tensor | None:
+    def _checked_missed(self, missed: Missed | None, rows: int) -> tuple[Tensor, Integers]:
+        """Returns what is missed as the library reads it: ids [B, n], and how many of them count."""
+        if missed is None:
+            return torch.zeros(rows, 0, dtype=torch.long), integers([0] * rows)
+        if self.record.kind != Kind.JOINED:
+            raise ValueError("only a joined layer reads what it has missed in its draft")
+        ids, counts = missed
+        ids = checked("what was missed", ids, (rows, None), torch.int64)
+        if len(counts) != rows or not all(0 <= index(count) <= ids.shape[1] for count in counts):
+            raise ValueError(f"of {ids.shape[1]} tokens that each of {rows} rows has missed, {counts} count")
+        return ids, integers(counts)
+
+    def _checked_states(self, states: Tensor | None, rows: int, k: int, missed: int) -> Tensor | None:
         """Returns states as the library reads them, or writes those of an exit."""
         width = self.model.hidden_size
         kind = Kind(self.record.kind)
         shape = {
             Kind.EXIT: (rows, k + 1, width),
             Kind.FEATURE: (rows, width),
-            Kind.JOINED: (rows, width),
+            Kind.JOINED: (rows, missed + 1, width),
             Kind.MEDUSA: (rows, width),
         }.get(kind)
         if shape is None:
@@ -241,10 +269,11 @@ class Chain:
         states: Tensor | None = None,
         known: Sequence[bool] | None = None,
         tree: Shape | None = None,
+        missed: Missed | None = None,
     ) -> Draft:
         """Drafts k tokens a row after the pending ones [B] in one call, or as `core` does.
 
-        known: [B], which rows draft at all; None: every one. tree: of the tokens; None: a chain.
+        known: [B], which rows draft at all; None: every one. tree, missed: see `draw`.
         """
         rows = len(pending)
         if cache is None and self.record.kind != Kind.MEDUSA:
@@ -261,7 +290,7 @@ class Chain:
         def native(numbers: Tensor) -> tuple[int, Draft]:
             if cache is not None and before is not None:  # a generator that enumerates drafts more than once
                 cache.truncate(before)
-            tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states, tree)
+            tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states, tree, missed)
             if tree is not None:
                 return used, DrawnDraft(tokens, probs, parents=torch.tensor(tree.parents).view(rows, -1))
             if min(budgets) >= k:

@@ -107,8 +107,19 @@ class NativeEagle3Drafter(Eagle3Drafter):
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""
         core = partial(super().propose, pending, k, warp, rng)
-        feature = self._feature.contiguous()
-        return self.model.chain.propose(self._cache, pending, k, self.warp or warp, rng, core, feature)
+        tokens, features, counts = self._unread()
+        draft = self.model.chain.propose(
+            self._cache,
+            pending,
+            k,
+            self.warp or warp,
+            rng,
+            core,
+            features.contiguous(),
+            missed=(tokens, counts),
+        )
+        self._have_read(features, counts)
+        return draft
 
 
 def narrowed(layer: Eagle3Layer) -> Block:

@@ -31,9 +31,8 @@ from minispec.native.cache import NativeCache
 from minispec.native.checks import CPU
 from minispec.native.decisions import NativeRng, NativeVerifier, NativeWarp
 from minispec.native.drafter import Chain, Drawing, Draws
-from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT, NativeLayers
-from minispec.native.play import Play, Tokens
+from minispec.native.play import NativeTarget, Play, Tokens
 from minispec.native.rounds import Moments, NativeRound, Played
 from minispec.native.structs import Rule
 from minispec.verifiers.coupled import KeyedRng
@@ -56,7 +55,7 @@ class Run:
 
     def __init__(
         self,
-        target: NativeGPT | NativeExitGPT,
+        target: NativeTarget,
         drafter: Drafter,
         batch: Batch,
         k: int,
@@ -207,13 +206,13 @@ def drawing_of(drafter: Drafter, target: LanguageModel) -> Drawing | None:
 
 def known(
     target: LanguageModel, warp: Warp, rng: Rng, rule: Rule
-) -> tuple[NativeGPT | NativeExitGPT, NativeRng | KeyedRng] | None:
+) -> tuple[NativeTarget, NativeRng | KeyedRng] | None:
     """Returns a target and a generator, if the library can play rounds of them with this warp and rule."""
     if isinstance(rng, KeyedRng) and rule not in CERTAIN_RULES:
         return None
     if not isinstance(rng, NativeRng | KeyedRng) or not isinstance(warp, NativeWarp):
         return None
-    return (target, rng) if isinstance(target, NativeGPT | NativeExitGPT) else None
+    return (target, rng) if isinstance(target, NativeTarget) else None
 
 
 def generate(
@@ -231,7 +230,7 @@ def generate(
     forwards: where the seconds of prefill and of the target's forwards are added up.
     """
     native = known(target, warp, rng, Rule.COUPLED)
-    if native is None or isinstance(target, NativeExitGPT):
+    if native is None or not isinstance(target, NativeGPT):
         yield from core.generate(target, prompts, max_new_tokens=max_new_tokens, warp=warp, rng=rng, eos=eos)
         return
     sizes = target.vocab_size, target.max_length

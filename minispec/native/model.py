@@ -139,8 +139,7 @@ class NativeLayers:
             raise ValueError("layers that draft for a target have no embedding: give states")
         if states is not None:
             states = checked("states", states, (rows, new, self.hidden_size), self.dtype)
-        made = space_for(rows, new, self.hidden_size, dtype=self.dtype)
-        tapped = space_for(rows, new, len(taps) * self.hidden_size, dtype=self.dtype)
+        made = space_for(rows, new, (len(taps) + 1) * self.hidden_size, dtype=self.dtype)
         after = integers(taps)
         starts = integers(held.row_lengths)
         block = BlockRecord(
@@ -150,8 +149,7 @@ class NativeLayers:
         if tree is not None:
             tree = checked_tree(tree, rows, new)  # it is kept until it has been read
             block.positions, block.mask, block.window = *(x.data_ptr() for x in tree), tree.mask.shape[2]
-        if taps:
-            block.taps, block.tap_count, block.tapped = ctypes.addressof(after), len(taps), tapped.data_ptr()
+        block.taps, block.tap_count = ctypes.addressof(after), len(taps)
         if qkv is not None:
             qkv = checked("qkv", qkv, (rows, new, self._columns), self.dtype)
             block.qkv = qkv.data_ptr()
@@ -161,7 +159,7 @@ class NativeLayers:
         self.seconds += perf_counter() - started
         check(status, self.config.vocab_size)
         held.extend(new)
-        return torch.cat([tapped, made], -1) if taps else made
+        return made
 
     def _read_in_parts(
         self,

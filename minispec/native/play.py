@@ -16,6 +16,7 @@ from minispec.native.cache import NativeCache
 from minispec.native.checks import check, space_for
 from minispec.native.decisions import NativeRng, warp_record
 from minispec.native.drafter import Drawing, Shape
+from minispec.native.eagle3 import NativeTappedGPT
 from minispec.native.exit import NativeExitGPT
 from minispec.native.model import NativeGPT
 from minispec.native.rounds import Memory, Played
@@ -34,6 +35,7 @@ from minispec.native.structs import (
 from minispec.verifiers.coupled import KeyedRng
 
 Tokens = Sequence[Sequence[int]]
+NativeTarget = NativeGPT | NativeExitGPT | NativeTappedGPT
 
 
 class Play:
@@ -53,7 +55,7 @@ class Play:
 
     def __init__(
         self,
-        target: NativeGPT | NativeExitGPT,
+        target: NativeTarget,
         rule: Rule,
         warps: tuple[Warp, Warp],
         rng: NativeRng | KeyedRng,
@@ -61,7 +63,7 @@ class Play:
     ) -> None:
         """Prepares a run of so many rows; warps: of the target, and of what the library drafts."""
         self.target = target
-        self.model = target.native if isinstance(target, NativeExitGPT) else target
+        self.model = target if isinstance(target, NativeGPT) else target.native
         self._rows = rows
         self._memory: Memory | None = None
         self._streams = torch.zeros(0)
@@ -79,7 +81,15 @@ class Play:
             prompt_ids=at["prompts"],
             positions=at["positions"],
         )
-        self._block = BlockRecord(rows=rows, n=1, starts=at["starts"], end=self.model.packed_layers)
+        self._taps = integers(target.taps if isinstance(target, NativeTappedGPT) else ())
+        self._block = BlockRecord(
+            rows=rows,
+            n=1,
+            starts=at["starts"],
+            end=self.model.packed_layers,
+            taps=ctypes.addressof(self._taps),
+            tap_count=len(self._taps),
+        )
         self._draft = DraftRecord(
             rows=rows,
             pending=at["pending"],
@@ -174,7 +184,7 @@ class Play:
         memory = self._memory
         if memory is None or not memory.free or k > memory.most or drawn > memory.drawn:
             model = self.model
-            sizes = self._rows, k, drawn, model.vocab_size, model.hidden_size
+            sizes = self._rows, k, drawn, model.vocab_size, self.target.hidden_size
             memory = self._memory = Memory(*sizes, model.dtype)
         return memory
 

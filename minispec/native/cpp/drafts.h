@@ -25,7 +25,7 @@ class Chain {
     const ms_drafter& drafter;
     const Model<T, W>&model, &layers;  // whose embedding and head, and whose layers
     const Int rows = draft.rows, k = draft.k, width = model.s.width, D = padded<T>(width);
-    const Int read_at_once = drafter.kind == MS_PARALLEL ? k : 1;  // tokens of each row
+    const Int read_at_once = drafter.kind == MS_PARALLEL ? k : draft.most_missed + 1;  // tokens of each row, at first
     T* const given = static_cast<T*>(draft.states);
     std::vector<Int> starts{draft.starts, draft.starts + rows};
     Workspace<T> work{layers.s, rows, read_at_once, drafter.slots, drafter.threads};
@@ -35,11 +35,10 @@ class Chain {
     const Matrix<W> matrix(Int i) const { return *static_cast<const Weights<W>*>(drafter.matrices[i]); }
 
     // Reads what lies in the workspace through layers, after what the cache holds.
-    void read(Int end, End last, T* logits = nullptr) {
-        Block block{rows, read_at_once, starts.data()};
+    void read(Int end, End last, T* logits = nullptr, Int n = 1) {
+        Block block{rows, n, starts.data()};
         block.has_qkv = drafter.kind == MS_JOINED;
-        forward(layers, work, block, static_cast<T*>(drafter.cache), 0, end, last, logits,
-                block.has_qkv ? &layers : &model);
+        forward(layers, work, block, static_cast<T*>(drafter.cache), 0, end, last, logits, &model);
         for (Int& start : starts) ++start;
     }
 
@@ -78,32 +77,43 @@ class Chain {
     }
 
     // A feature and the token's embedding, side by side, make queries, keys and values (`JoinedBlock`); the layer's
-    // stream is the next feature, and its head knows some of the ids.
+    // stream is the next feature, and its head knows some of the ids. What a row has missed comes before its first token.
     void next_by_joined(const Int* tokens, Int step, T* logits) {
-        const Int wide = padded<T>(2 * width), known = padded<T>(layers.head->columns), all = padded<T>(model.s.vocab);
+        const Int n = step ? 1 : read_at_once, wide = padded<T>(2 * width), all = padded<T>(model.s.vocab);
+        const Int known = padded<T>(layers.head->columns);
         const std::vector<T> gain(static_cast<const T*>(drafter.mask), static_cast<const T*>(drafter.mask) + width);
-        Memory<T> both = memory<T>(rows * wide), few = memory<T>(rows * known);
-        for (Int row = 0; row < rows; ++row) {
-            T *joined = both.get() + row * wide, *x = work.x + row * D;
-            if (!step) std::copy_n(given + row * width, width, x);
-            model.embed(tokens[row], joined);
+        Memory<T> both = memory<T>(rows * n * wide), few = memory<T>(rows * known);
+        for (Int i = 0; i < rows * n; ++i) {
+            const Int row = i / n, place = i % n;
+            T *joined = both.get() + i * wide, *x = work.x + i * D;
+            if (!step) std::copy_n(given + i * width, width, x);
+            model.embed(place < missed(row, step) ? draft.missed[row * (n - 1) + place] : tokens[row], joined);
             norm(layers.s, joined, gain, joined, 1, 0);
             norm(layers.s, x, layers.layers[0].attention_gain, joined + width, 1, 0);
             if (drafter.first_layers) std::copy_n(joined + width, width, x);
         }
-        product<T, W>(both.get(), wide, rows, matrix(0), work.qkv, work.Q, drafter.threads);
-        read(1, LOGITS, few.get());
+        product<T, W>(both.get(), wide, rows * n, matrix(0), work.qkv, work.Q, drafter.threads);
+        read(1, STREAM, nullptr, n);
+        for (Int row = 0; row < rows; ++row) {
+            std::copy_n(work.x + (row * n + missed(row, step)) * D, D, work.x + row * D);
+            starts[row] += missed(row, step);
+        }
+        norm(layers.s, work.x, layers.gain, states, rows, D);
+        multiply_states(states, *layers.head, few.get());
         std::fill_n(logits, rows * all, -std::numeric_limits<T>::infinity());
         for (Int row = 0; row < rows; ++row)
             for (Int i = 0; i < layers.head->columns; ++i) logits[row * all + drafter.ids[i]] = few[row * known + i];
     }
+
+    // How many tokens a row reads before its first, which it has missed.
+    Int missed(Int row, Int step) const { return step || !draft.missed ? 0 : draft.counts[row]; }
 
     // One forward for all positions, each state corrected by the token before (`ParallelLayers`).
     void next_by_masks(const Int* tokens, Int step, T* logits) {
         if (step == 0) {
             for (Int i = 0; i < rows * k; ++i) std::copy_n(static_cast<const T*>(drafter.mask), width, work.x + i * D);
             for (Int row = 0; row < rows; ++row) model.embed(tokens[row], work.x + row * k * D);
-            read(layers.s.layers, NORMED);
+            read(layers.s.layers, NORMED, nullptr, k);
         }
         for (Int row = 0; row < rows; ++row) {
             model.embed(tokens[row], more + row * D);
@@ -316,7 +326,7 @@ ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
 template <class T, class W>
 ms_status draw(Kinds<T, W> kinds, ms_draft& draft, ms_source& numbers) {
     const Int V = model_of(kinds, draft.drafter->model).s.vocab;
-    if (!are_ids(draft.pending, draft.rows, V)) return MS_BAD_TOKEN;
+    if (!are_ids(draft.pending, draft.rows, V) || !are_ids(draft.missed, draft.rows * draft.most_missed, V)) return MS_BAD_TOKEN;
     if (!can_decide(numbers, draft.warp->temperature > 0 ? draft.rows * draft.k : 0)) return MS_BAD_NUMBER;
     Source source{numbers};
     return draft.parents ? draw_tree(kinds, draft, source, V) : draw_chain(kinds, draft, source, V);

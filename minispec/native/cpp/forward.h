@@ -217,7 +217,7 @@ void read(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* c
         share.wait();
         for (Int t = 0; !share.index && t < block.tap_count; ++t)
             for (Int i = 0; i < m && block.taps[t] == l + 1; ++i)
-                std::copy_n(x + i * D, s.width, static_cast<T*>(block.tapped) + (i * block.tap_count + t) * s.width);
+                std::copy_n(x + i * D, s.width, static_cast<T*>(block.tapped) + (i * (block.tap_count + 1) + t) * s.width);
     }
 }
 

@@ -57,13 +57,13 @@ typedef struct {
     const int64_t* positions;  // [B, n], where in the text each token stands; NULL: one after the other
     const uint8_t* mask;       // [B, n, window], what each sees of the last slots, its own included; NULL: all before it
     int64_t window;
-    const int64_t* taps;       // [tap_count]: after so many layers the stream goes to `tapped`, too
+    const int64_t* taps;       // [tap_count]: after so many layers the stream is wanted, too
     int64_t tap_count;
-    void* tapped;              // [B, n, tap_count, D]
     const void* qkv;           // [B, n, columns], queries, keys and values of the first layer; NULL: it makes them itself
 } ms_block;
 
-// Reads a block: the states [B, n, D] after its layers, after the last norm too if `normed`.
+// Reads a block: its states [B, n, tap_count + 1, D], which are the streams at the taps and then those after its layers,
+// after the last norm too if `normed`.
 ms_status ms_read(ms_type type, const void* model, int64_t threads, const ms_block* block, int64_t normed,
                   void* states);
 
@@ -148,8 +148,11 @@ typedef struct {
     const int64_t* starts;    // [B], how many tokens the drafter's cache holds
     const int64_t* budgets;   // [B], how many tokens a row may draw; after them comes 0, in a tree the most probable
     const ms_warp* warp;
-    void* states;             // MS_FEATURE, MS_JOINED, MS_MEDUSA: [B, D], the target's after the last token that it has read: a
-                              // round brings them up to date;
+    const int64_t* missed;    // MS_JOINED: [B, most_missed], what each row reads before its pending token; or NULL
+    const int64_t* counts;    // [B], how many of them count
+    int64_t most_missed;
+    void* states;             // MS_FEATURE, MS_MEDUSA: [B, D], the target's after the last token that it has read: a round
+                              // brings them up to date; MS_JOINED: [B, most_missed + 1, D], the features before what is read;
                               // MS_EXIT: [B, K + 1, D], becomes the stream after its layers
     const int64_t* parents;   // [K], of a tree: 0 is the pending token, i + 1 token i; they ascend. NULL: a chain
     int64_t* tokens;          // [B, K], the result
@@ -176,7 +179,7 @@ typedef struct {
     ms_decision* decision;     // becomes the verdict
     int64_t* lengths;          // [B], of the draft, those of the decision: they are given, but for chains that are drawn
     ms_source* source;
-    void* hidden;              // [B, K + 1, D], becomes the target's; NULL: nobody wants them
+    void* hidden;              // [B, K + 1, tap_count + 1, D], becomes the target's; NULL: nobody wants them
     double seconds[3];         // are added to: draft, verify, the target's forwards; those of the draft are in `draft`
 } ms_round;
 

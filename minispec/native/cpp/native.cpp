@@ -42,17 +42,17 @@ Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* co
 
 template <class T, class W>
 ms_status read_block(const Model<T, W>& model, Int threads, const ms_block& b, bool normed, T* to) {
-    const Int m = b.rows * b.n, D = model.s.width;
+    const Int m = b.rows * b.n, D = model.s.width, wide = (b.tap_count + 1) * D;
     if (!b.states && !are_ids(b.tokens, m, model.s.vocab)) return MS_BAD_TOKEN;
     Workspace<T> work(model.s, b.rows, b.n, b.slots, threads);
     take(model, work, b.tokens, m, static_cast<const T*>(b.states));
     const Int columns = (model.s.heads + 2 * model.s.kv_heads) * model.s.head_dim;
     for (Int i = 0; b.qkv && i < m; ++i)
         std::copy_n(static_cast<const T*>(b.qkv) + i * columns, columns, work.qkv + i * work.Q);
-    const Block block{b.rows, b.n, b.starts, b.positions, b.mask, b.window, b.taps, b.tap_count, b.tapped, b.qkv != nullptr};
+    const Block block{b.rows, b.n, b.starts, b.positions, b.mask, b.window, b.taps, b.tap_count, to, b.qkv != nullptr};
     forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, normed ? NORMED : STREAM);
     const T* results = normed ? work.normed : work.x;
-    for (Int i = 0; i < m; ++i) std::copy_n(results + i * work.D, D, to + i * D);
+    for (Int i = 0; i < m; ++i) std::copy_n(results + i * work.D, D, to + (i + 1) * wide - D);
     return MS_OK;
 }
 

@@ -9,7 +9,7 @@ namespace {
 // Reads a block, pending tokens and drafts, and makes the target's distributions [B, K + 1, V] after all of its tokens.
 template <class T, class W>
 ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) {
-    const Int m = b.rows * b.n, D = model.s.width, V = model.s.vocab, wide = padded<T>(V);
+    const Int m = b.rows * b.n, D = model.s.width, V = model.s.vocab, wide = padded<T>(V), states = (b.tap_count + 1) * D;
     Workspace<T> work(model.s, b.rows, b.n, b.slots, r.threads);
     take(model, work, b.tokens, m, static_cast<const T*>(b.states));
     Block block{b.rows, b.n, b.starts};
@@ -21,6 +21,7 @@ ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) 
         mask.insert(mask.end(), shape.sees.begin(), shape.sees.end());
         block = {b.rows, b.n, b.starts, positions.data(), mask.data(), b.n};
     }
+    block.taps = b.taps, block.tap_count = b.tap_count, block.tapped = r.hidden;
     {
         const Stopwatch forwards(r.seconds[2]);
         forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, LOGITS, p);
@@ -31,7 +32,7 @@ ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) 
     const bool cuts = r.warp->top_k > 0 || r.warp->top_p < 1;
     Team::get().run(cuts ? 1 : r.threads, [&](Share share) {
         for (Int i = cut(m, share.count, share.index); i < cut(m, share.count, share.index + 1); ++i) {
-            if (r.hidden) std::copy_n(work.normed + i * work.D, D, static_cast<T*>(r.hidden) + i * D);
+            if (r.hidden) std::copy_n(work.normed + i * work.D, D, static_cast<T*>(r.hidden) + (i + 1) * states - D);
             if (i % b.n > r.decision->lengths[i / b.n]) continue;  // padding
             if (can_be_distribution(p + i * wide, V))
                 make_distribution(p + i * wide, V, *r.warp);

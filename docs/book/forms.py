@@ -85,14 +85,14 @@ def caches_form(recording: Recording, index: int, filled: bool) -> Picture:
             lines.append(answer(f"{owner}'s cache", ["●" if i in held else "–" for i in positions], filled))
     task = (
         f"The pending token is “{words[int(r.pending[0])].strip()}”. The target accepts {r.accepted(0)} of "
-        f"{r.drafted(0)} and says “{words[r.emitted[0][-1]].strip()}”. Mark the slots that each cache holds "
+        f"{r.drafted(0)} and emits “{words[r.emitted[0][-1]].strip()}”. Mark the slots that each cache holds "
         f"at each moment."
     )
     return form("caches", lines, task)
 
 
 def mask_form(cached: int, k: int, filled: bool) -> Picture:
-    """Draws the mask of a verification pass, and what each row judges.
+    """Draws the mask of a verifying forward, and what each row judges.
 
     Args:
         cached: how many tokens the cache holds.

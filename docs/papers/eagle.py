@@ -13,7 +13,7 @@ from papers.runs import Rows
 
 TITLE = "Li et al. 2024, EAGLE: what a drafter reads"
 CLAIM = """A drafter that reads feature and token is accepted more often than one that reads either, and most
-if the token is the one after the feature (ablation of the inputs)."""
+if the token is the one after the feature (section 4.3.2)."""
 RECORD = FOLDER / "features-stories.json"
 VERDICT = "measured"
 NAMES = {

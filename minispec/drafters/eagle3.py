@@ -1,11 +1,11 @@
 """EAGLE-3: a layer that drafts from three of the target's layers, in a vocabulary of its own.
 
-`eagle.py` is the one to read first. Three things differ (Li et al. 2025, EAGLE-3, section 3). What the
-target's last layer makes is close to the next token, and says little about those after it: so the streams
-after an early, a middle and a late layer are joined by a matrix. The layer makes its queries, keys and values
-of that feature and of the token's embedding, side by side. And its head knows only the ids that come most
-often. An id that it does not know has q = 0, which is lossless; a head of 8,192 ids takes a sixth of the time
-of one of 49,152.
+`eagle.py` is the one to read first. Three things differ. What the target's last layer makes is close to the
+next token, and says little about those after it: so the streams after an early, a middle and a late layer are
+joined by a matrix (Li et al. 2025, EAGLE-3, section 3.1). The other two are known from its published weights.
+The layer makes its queries, keys and values of that feature and of the token's embedding, side by side. And
+its head knows only the ids that come most often. An id that it does not know has q = 0, which is lossless; a
+head of 8,192 ids takes a sixth of the time of one of 49,152.
 
 Weights are named, and the first token of a text is left out, as by the library speculators.
 """

@@ -4,7 +4,7 @@ The first E of the target's layers, a norm of their own and the target's head ma
 layer of its own. It shares more than weights. The keys and values that it computes are those that the target
 needs, and so is the stream after layer E: verification takes it up there. What those layers have read once,
 they do not read again (Elhoushi et al. 2024, LayerSkip, section 4.3). Without training, the target's own last
-norm does (Zhang et al. 2024, Draft & Verify); a trained `Exit` is accepted more often.
+norm does; a trained `Exit` is accepted more often.
 """
 
 from collections.abc import Sequence

@@ -171,7 +171,7 @@ class Outcome:
     k: int | None = None  #: how many tokens most rounds drafted, at the median; None for target-only
 
     def speed_up(self, alone: "Outcome") -> float:
-        """Returns how many times less time a token takes than in another run."""
+        """Returns how many times as fast a token comes as in another run."""
         per_token, base = (outcome.seconds / max(outcome.tokens, 1) for outcome in (self, alone))
         return base / per_token
 

@@ -410,8 +410,8 @@ wrote(forwards, measured=result)
 # | automatic K | wasted guesses | the same | `--k auto`, and a stop rule |
 # | look-up of n-grams | the same, no draft model | the same | notebook 12: `--drafter ngram` |
 # | early exit: its first layers guess | the same, and a cache | the same | notebook 12: `exit` |
-# | heads: Medusa, EAGLE | the same, and c | the same, if verified | notebook 12: both |
-# | parallel drafters (PARD, DFlash) | K·c becomes c | the same, if verified | notebook 12 |
+# | heads: Medusa, EAGLE | the same, and c | the same, if verified | notebook 16: both |
+# | parallel drafters (PARD, DFlash) | K·c becomes c | the same, if verified | notebook 16 |
 # | trees: several guesses a position | target calls a token | the same | notebook 13: `tree` |
 #
 # The methods combine, up to a point. A quantized target is read faster, so the same draft is less

@@ -100,7 +100,7 @@ def test_figures_can_be_read(name):
 
 
 def test_what_the_papers_prove_holds_in_the_record():
-    """Bounds of three papers, on rows that are exact."""
+    """Bounds, on rows that are exact."""
     for row in FOUND["spectr"]["rows"]:
         assert 1 - exp(-1) <= row["least"] and row["sequential"] <= row["optimum"]
     for row in FOUND["intersection"]["rows"]:

@@ -177,7 +177,7 @@ def interleave(
 
 
 def speed_up_of(slow: Sequence[Run], fast: Sequence[Run]) -> tuple[float, float, float]:
-    """Returns how many times less time a token takes: lower quartile, median, upper quartile of all pairs."""
+    """Returns how many times as fast a token comes: lower quartile, median, upper quartile of all pairs."""
     return quartiles(
         slower.seconds_per_token / faster.seconds_per_token for slower, faster in zip(slow, fast, strict=True)
     )

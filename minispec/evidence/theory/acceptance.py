@@ -87,7 +87,7 @@ class Coupling:
     positions: int  #: how many tokens of target-only text were looked at
     rejection: float  #: mean probability that rejection sampling accepts a drafted token
     coupled: float  #: mean probability that draft and target pick the same token from the same noise
-    bound: float  #: mean of (1 − TV) / (1 + TV), the least of the second (Daliri et al. 2024, theorem 1)
+    bound: float  #: mean of (1 − TV) / (1 + TV), the least of the second (Daliri et al. 2024)
 
 
 def coupled_acceptance(p: Tensor, q: Tensor) -> Tensor:

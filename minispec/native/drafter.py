@@ -40,7 +40,7 @@ from minispec.native.structs import (
     integers,
 )
 
-Missed = tuple[Tensor, Sequence[int]]  # ids [B, n], and how many of each row count
+Block = tuple[Tensor, Sequence[int]]  # ids [B, n], and how many of each row count
 FIRST = "a drafter needs start(prompts, hidden) first"
 
 
@@ -136,7 +136,7 @@ class Chain:
         budgets: Sequence[int] | None = None,
         states: Tensor | None = None,
         tree: Shape | None = None,
-        missed: Missed | None = None,
+        first: Block | None = None,
     ) -> tuple[Tensor, Tensor, int]:
         """Draws K tokens a row after the pending ones.
 
@@ -153,7 +153,7 @@ class Chain:
             budgets: [B], how many draws each row may make; None: K.
             states: what else is read or written, see `ms_draft`.
             tree: of the K tokens; None: a chain.
-            missed: what is read before the pending tokens, by a joined layer; None: nothing.
+            first: what a joined layer reads at first: what each row has missed, and the pending token.
 
         Returns:
             The ids [B, K], the distributions that they were drawn from [B, K, V], and how many numbers were
@@ -176,19 +176,19 @@ class Chain:
         if kind != Kind.MEDUSA:
             held = self._reads.usable(cache, rows, self._layers)
             held.check_space(k if tree is None else len(tree.read))
-        before, counts = self._checked_missed(missed, rows)
+        ids, counts = self._checked_first(first, pending)
         if tree is not None and (tree.size, len(tree.space)) != (k, rows):
             raise ValueError(f"the tree must have {k} tokens in {rows} rows")
         if tree is not None and kind not in (Kind.MODEL, Kind.MEDUSA):
             raise ValueError("only a draft model and heads draft trees")
-        states = self._checked_states(states, rows, k, before.shape[1])
+        states = self._checked_states(states, rows, k, ids.shape[1])
         check_memory(rows * k * self.model.vocab_size * self.model.dtype.itemsize, "this draft")
         if held is not None:
-            held.make_space(before.shape[1] + k + 1)
+            held.make_space(ids.shape[1] + k)
         numbers = checked("the tensor of numbers", numbers, (None,), torch.float64)
         if not warp.is_greedy and len(numbers) < rows * k:
             raise ValueError(f"{rows * k} numbers are needed, not {len(numbers)}")
-        ids = space_for(rows, k, dtype=torch.long)
+        drawn = space_for(rows, k, dtype=torch.long)
         probs = space_for(rows, k, self.model.vocab_size, dtype=self.model.dtype)
         most = [k] * rows if budgets is None else check_budgets(budgets, rows)
         limits = integers(most if tree is None else tree.drawn(most))
@@ -202,12 +202,12 @@ class Chain:
             starts=ctypes.addressof(starts),
             budgets=ctypes.addressof(limits),
             warp=ctypes.addressof(record),
-            missed=before.data_ptr(),
+            n=ids.shape[1],
+            read=ids.data_ptr(),
             counts=ctypes.addressof(counts),
-            most_missed=before.shape[1],
             states=None if states is None else states.data_ptr(),
             parents=None if tree is None else ctypes.addressof(tree.parents),
-            tokens=ids.data_ptr(),
+            tokens=drawn.data_ptr(),
             q=probs.data_ptr(),
         )
         source = SourceRecord(numbers=numbers.data_ptr(), count=len(numbers))
@@ -215,30 +215,30 @@ class Chain:
         check(status, self.model.vocab_size, k)
         self.seconds += draft.seconds
         if held is not None:
-            held.hold([n + count for n, count in zip(held.row_lengths, counts, strict=True)])
+            held.hold([n + count - 1 for n, count in zip(held.row_lengths, counts, strict=True)])
             held.extend(k + (kind == Kind.EXIT) if tree is None else len(tree.read))
-        return ids, probs, int(source.used)
+        return drawn, probs, int(source.used)
 
-    def _checked_missed(self, missed: Missed | None, rows: int) -> tuple[Tensor, Integers]:
-        """Returns what is missed as the library reads it: ids [B, n], and how many of them count."""
-        if missed is None:
-            return torch.zeros(rows, 0, dtype=torch.long), integers([0] * rows)
-        if self.record.kind != Kind.JOINED:
-            raise ValueError("only a joined layer reads what it has missed in its draft")
-        ids, counts = missed
-        ids = checked("what was missed", ids, (rows, None), torch.int64)
-        if len(counts) != rows or not all(0 <= index(count) <= ids.shape[1] for count in counts):
-            raise ValueError(f"of {ids.shape[1]} tokens that each of {rows} rows has missed, {counts} count")
+    def _checked_first(self, first: Block | None, pending: Tensor) -> tuple[Tensor, Integers]:
+        """Returns what is read at first as the library reads it: ids [B, n], and how many of them count."""
+        rows = len(pending)
+        ids, counts = first or (pending[:, None], [1] * rows)
+        ids = checked("what is read at first", ids, (rows, None), torch.int64)
+        n = ids.shape[1]
+        if self.record.kind != Kind.JOINED and n != 1:
+            raise ValueError("only a joined layer reads in its draft what it has missed")
+        if len(counts) != rows or not all(1 <= index(count) <= n for count in counts):
+            raise ValueError(f"of {n} tokens that each of {rows} rows reads at first, {counts} cannot count")
         return ids, integers(counts)
 
-    def _checked_states(self, states: Tensor | None, rows: int, k: int, missed: int) -> Tensor | None:
+    def _checked_states(self, states: Tensor | None, rows: int, k: int, n: int) -> Tensor | None:
         """Returns states as the library reads them, or writes those of an exit."""
         width = self.model.hidden_size
         kind = Kind(self.record.kind)
         shape = {
             Kind.EXIT: (rows, k + 1, width),
             Kind.FEATURE: (rows, width),
-            Kind.JOINED: (rows, missed + 1, width),
+            Kind.JOINED: (rows, n, width),
             Kind.MEDUSA: (rows, width),
         }.get(kind)
         if shape is None:
@@ -269,11 +269,11 @@ class Chain:
         states: Tensor | None = None,
         known: Sequence[bool] | None = None,
         tree: Shape | None = None,
-        missed: Missed | None = None,
+        first: Block | None = None,
     ) -> Draft:
         """Drafts k tokens a row after the pending ones [B] in one call, or as `core` does.
 
-        known: [B], which rows draft at all; None: every one. tree, missed: see `draw`.
+        known: [B], which rows draft at all; None: every one. tree, first: see `draw`.
         """
         rows = len(pending)
         if cache is None and self.record.kind != Kind.MEDUSA:
@@ -290,7 +290,7 @@ class Chain:
         def native(numbers: Tensor) -> tuple[int, Draft]:
             if cache is not None and before is not None:  # a generator that enumerates drafts more than once
                 cache.truncate(before)
-            tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states, tree, missed)
+            tokens, probs, used = self.draw(pending, cache, k, warp, numbers, budgets, states, tree, first)
             if tree is not None:
                 return used, DrawnDraft(tokens, probs, parents=torch.tensor(tree.parents).view(rows, -1))
             if min(budgets) >= k:

@@ -460,20 +460,27 @@ def chain(world, dice):
     mine = cache[kind].new_cache(rows)
     reads = kind in ("eagle", "eagle3", "medusa")
 
-    def natively(cache, pending, k, temperature, numbers, budgets, states):
+    def natively(cache, pending, k, temperature, numbers, budgets, states, read, counts):
         arguments = k, NativeWarp(temperature), numbers, budgets, states
-        tokens, probs, _ = ours[kind].draw(pending, cache, *arguments)
+        first = None if read is None else (read, counts)
+        tokens, probs, _ = ours[kind].draw(pending, cache, *arguments, first=first)
         decided = torch.arange(k) < torch.tensor(budgets or [k] * rows)[:, None]
         return tokens[decided], probs[decided]
 
-    def plainly(cache, pending, k, temperature, numbers, budgets, states):
+    def plainly(cache, pending, k, temperature, numbers, budgets, states, read, counts):
         assert cache is mine or kind == "medusa", "a strange cache was read"
+        last = torch.arange(rows), [count - 1 for count in counts or [1] * rows]
         _, made = world.drafter(TORCH, kind)
         if kind == "model":
             made.model = world.plain
         made.start([[1]] * rows, torch.zeros(rows, 0, 48 if kind == "eagle3" else 16, dtype=REAL))
-        if kind in ("eagle", "eagle3"):
+        if kind == "eagle":
             made._feature = states.detach()
+        if kind == "eagle3":
+            made.model.after(read, states.detach(), made._cache)
+            made._cache.truncate(last[1])
+            made._feature = states.detach()[last]
+            pending = read[last]
         if kind == "medusa":
             made._state = states.detach()
             made._known = torch.ones(rows, dtype=torch.bool)
@@ -483,6 +490,8 @@ def chain(world, dice):
         decided = torch.arange(k) < torch.tensor(budgets)[:, None]
         return draft.tokens[decided], draft.probs[decided]
 
+    n = dice.choice((1, 3)) if kind == "eagle3" else 1
+    shape = (rows, n, 16) if kind == "eagle3" else (rows, 16)
     arguments = {
         "cache": None if kind == "medusa" else mine,
         "pending": ids(dice, rows),
@@ -490,7 +499,9 @@ def chain(world, dice):
         "temperature": dice.choice((0.0, 1.0)),
         "numbers": torch.rand(rows * k, generator=seeded(dice), dtype=REAL),
         "budgets": [dice.randrange(k + 1) for _ in range(rows)],
-        "states": torch.randn(rows, 16, generator=seeded(dice), dtype=REAL) if reads else None,
+        "states": torch.randn(*shape, generator=seeded(dice), dtype=REAL) if reads else None,
+        "read": ids(dice, rows, n) if kind == "eagle3" else None,
+        "counts": [dice.randint(1, n) for _ in range(rows)] if kind == "eagle3" else None,
     }
     return arguments, natively, plainly
 

@@ -25,9 +25,9 @@ from minispec.evidence.proof.models import early_exit
 from minispec.native import loop
 from minispec.native.backend import NATIVE
 from minispec.native.drafter import NativeDrafter
+from minispec.native.drafters import target_for
 from minispec.native.model import NativeGPT
 
-FUSED = [name for name in DRAFTERS if "eagle3" not in name]  # whose rounds are calls of the library
 EXACT = ("block", "target_hidden", "target_logits", "target_probs")
 PROMPTS = [[3], [1, 4, 1, 0, 7], [2, 0, 3, 1, 4, 4, 0, 2, 1], [5, 6]]
 BESIDE = 4096  # numbers before and after the memory of a cache
@@ -64,7 +64,7 @@ def drafter_of(name, warp, dtype):
     heads = {"exit": lambda model: early_exit(model, 0).exit} | TRAINED
     parts = Parts(target, draft, gpt, lambda kind: heads[kind](gpt).to(dtype), warp)
     drafter = NATIVE.makers.get(name, DRAFTERS[name].make)(parts, 3)
-    return (drafter.target if name == "exit" else target), drafter
+    return target_for(drafter, target), drafter
 
 
 def by_noise(rule, batch):
@@ -106,7 +106,7 @@ def check_same(ours, theirs, tolerance):
 
 @needs_compiler
 @pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("name", [*FUSED, "automatic", "target alone"])
+@pytest.mark.parametrize("name", [*DRAFTERS, "automatic", "target alone"])
 def test_rounds_are_those_of_the_core(name, batch):
     """Every drafter, rule and warp, in both types, and with a warp of the draft's own."""
     played = 0
@@ -123,7 +123,7 @@ def test_rounds_are_those_of_the_core(name, batch):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", [*FUSED, "automatic", "target alone"])
+@pytest.mark.parametrize("name", [*DRAFTERS, "automatic", "target alone"])
 def test_rounds_in_caches_that_grow_are_the_same(name, monkeypatch):
     """Memory is there for 16 tokens at first, then for 48; nothing is written beside it."""
     trees = name in DRAFTERS and DRAFTERS[name].proposes_trees

@@ -25,10 +25,10 @@ class Chain {
     const ms_drafter& drafter;
     const Model<T, W>&model, &layers;  // whose embedding and head, and whose layers
     const Int rows = draft.rows, k = draft.k, width = model.s.width, D = padded<T>(width);
-    const Int read_at_once = drafter.kind == MS_PARALLEL ? k : draft.most_missed + 1;  // tokens of each row, at first
+    const Int at_first = drafter.kind == MS_PARALLEL ? k : std::max(draft.n, Int(1));  // tokens of each row
     T* const given = static_cast<T*>(draft.states);
     std::vector<Int> starts{draft.starts, draft.starts + rows};
-    Workspace<T> work{layers.s, rows, read_at_once, drafter.slots, drafter.threads};
+    Workspace<T> work{layers.s, rows, at_first, drafter.slots, drafter.threads};
     Memory<T> rows_of_states = memory<T>(rows * 2 * D);
     T *states = rows_of_states.get(), *more = states + rows * D;  // [rows, D] each
 
@@ -49,7 +49,7 @@ class Chain {
     // The target's first layers, and a matrix, added, and a norm (`Exit`).
     void next_by_exit(Int step, T* logits) {
         read(drafter.first_layers, STREAM);
-        for (Int row = 0; row < rows; ++row) std::copy_n(work.x + row * D, width, given + (row * (k + 1) + step) * width);
+        copy_rows(work.x, D, rows, width, given + step * width, (k + 1) * width);
         if (step == k) return;
         std::copy_n(work.x, rows * D, states);
         multiply_states(work.x, matrix(0), states, true);
@@ -58,46 +58,44 @@ class Chain {
         multiply_states(states, *model.head, logits);
     }
 
-    // Joins embeddings of tokens [m] with features, that of token i at feature(i), for a feature drafter's layers.
+    // Multiplies embeddings of tokens [m], side by side with features, that of token i at feature(i); for a joined layer
+    // both are normed.
     template <class F>
-    void join(Workspace<T>& reading, const Int* tokens, Int m, F feature) {
+    void join(const Int* tokens, Int m, F feature, T* to, Int step) {
         const Int wide = padded<T>(2 * width);
         Memory<T> both = memory<T>(m * wide);
         for (Int i = 0; i < m; ++i) {
-            model.embed(tokens[i], both.get() + i * wide);
-            std::copy_n(feature(i), width, both.get() + i * wide + width);
+            T *embedded = both.get() + i * wide, *beside = embedded + width;
+            model.embed(tokens[i], embedded);
+            std::copy_n(feature(i), width, beside);
+            if (drafter.kind != MS_JOINED) continue;
+            const T* gain = static_cast<const T*>(drafter.mask);
+            norm(layers.s, embedded, {gain, gain + width}, embedded, 1, 0);
+            norm(layers.s, beside, layers.layers[0].attention_gain, beside, 1, 0);
+            if (drafter.first_layers) std::copy_n(beside, width, work.x + i * D);
         }
-        product<T, W>(both.get(), wide, m, matrix(0), reading.x, D, drafter.threads);
+        product<T, W>(both.get(), wide, m, matrix(0), to, step, drafter.threads);
     }
 
     // Embedding and feature, joined, through layers that predict the next feature (`FeatureLayer`).
     void next_by_features(const Int* tokens, Int step, T* logits) {
-        join(work, tokens, rows, [&](Int row) { return step ? work.normed + row * D : given + row * width; });
+        join(tokens, rows, [&](Int row) { return step ? work.normed + row * D : given + row * width; }, work.x, D);
         read(layers.s.layers, LOGITS, logits);
     }
 
     // A feature and the token's embedding, side by side, make queries, keys and values (`JoinedBlock`); the layer's
-    // stream is the next feature, and its head knows some of the ids. What a row has missed comes before its first token.
+    // stream is the next feature, and its head knows some of the ids.
     void next_by_joined(const Int* tokens, Int step, T* logits) {
-        const Int n = step ? 1 : read_at_once, wide = padded<T>(2 * width), all = padded<T>(model.s.vocab);
-        const Int known = padded<T>(layers.head->columns);
-        const std::vector<T> gain(static_cast<const T*>(drafter.mask), static_cast<const T*>(drafter.mask) + width);
-        Memory<T> both = memory<T>(rows * n * wide), few = memory<T>(rows * known);
-        for (Int i = 0; i < rows * n; ++i) {
-            const Int row = i / n, place = i % n;
-            T *joined = both.get() + i * wide, *x = work.x + i * D;
-            if (!step) std::copy_n(given + i * width, width, x);
-            model.embed(place < missed(row, step) ? draft.missed[row * (n - 1) + place] : tokens[row], joined);
-            norm(layers.s, joined, gain, joined, 1, 0);
-            norm(layers.s, x, layers.layers[0].attention_gain, joined + width, 1, 0);
-            if (drafter.first_layers) std::copy_n(joined + width, width, x);
-        }
-        product<T, W>(both.get(), wide, rows * n, matrix(0), work.qkv, work.Q, drafter.threads);
+        const Int n = step ? 1 : draft.n, all = padded<T>(model.s.vocab), known = padded<T>(layers.head->columns);
+        if (!step) copy_rows(given, width, rows * n, width, work.x, D);
+        join(step ? tokens : draft.read, rows * n, [&](Int i) { return work.x + i * D; }, work.qkv, work.Q);
         read(1, STREAM, nullptr, n);
-        for (Int row = 0; row < rows; ++row) {
-            std::copy_n(work.x + (row * n + missed(row, step)) * D, D, work.x + row * D);
-            starts[row] += missed(row, step);
+        for (Int row = 0; !step && row < rows; ++row) {
+            const Int last = draft.counts[row] - 1;
+            std::copy_n(work.x + (row * n + last) * D, D, work.x + row * D);
+            starts[row] += last;
         }
+        Memory<T> few = memory<T>(rows * known);
         norm(layers.s, work.x, layers.gain, states, rows, D);
         multiply_states(states, *layers.head, few.get());
         std::fill_n(logits, rows * all, -std::numeric_limits<T>::infinity());
@@ -105,20 +103,15 @@ class Chain {
             for (Int i = 0; i < layers.head->columns; ++i) logits[row * all + drafter.ids[i]] = few[row * known + i];
     }
 
-    // How many tokens a row reads before its first, which it has missed.
-    Int missed(Int row, Int step) const { return step || !draft.missed ? 0 : draft.counts[row]; }
-
     // One forward for all positions, each state corrected by the token before (`ParallelLayers`).
     void next_by_masks(const Int* tokens, Int step, T* logits) {
         if (step == 0) {
-            for (Int i = 0; i < rows * k; ++i) std::copy_n(static_cast<const T*>(drafter.mask), width, work.x + i * D);
+            copy_rows(drafter.mask, 0, rows * k, width, work.x, D);
             for (Int row = 0; row < rows; ++row) model.embed(tokens[row], work.x + row * k * D);
             read(layers.s.layers, NORMED, nullptr, k);
         }
-        for (Int row = 0; row < rows; ++row) {
-            model.embed(tokens[row], more + row * D);
-            std::copy_n(work.normed + (row * k + step) * D, D, states + row * D);
-        }
+        for (Int row = 0; row < rows; ++row) model.embed(tokens[row], more + row * D);
+        copy_rows(work.normed + step * D, k * D, rows, D, states, D);
         const Matrix<W> before = matrix(0);
         const Int rank = padded<T>(before.columns);
         Memory<T> change = memory<T>(rows * rank);
@@ -129,7 +122,7 @@ class Chain {
 
     // A head for each position, on the state that the target has left (`MedusaHead`).
     void next_by_heads(Int step, T* logits) {
-        for (Int row = 0; row < rows; ++row) std::copy_n(given + row * width, width, states + row * D);
+        copy_rows(given, width, rows, width, states, D);
         multiply_states(states, matrix(2 * step), more);
         for (Int i = 0; i < rows * D; i += Lanes<T>::count) {
             const auto gate = load<T>(more + i);
@@ -176,7 +169,7 @@ class Chain {
         Workspace<T> again(layers.s, rows, n, drafter.slots, drafter.threads);
         const auto before = [&](Int i) { return i % n ? hidden + (places[i] - 1) * width : given + i / n * width; };
         if (drafter.kind == MS_FEATURE)
-            join(again, tokens.data(), rows * n, before);
+            join(tokens.data(), rows * n, before, again.x, D);
         else
             take(model, again, tokens.data(), rows * n);
         forward(layers, again, Block{rows, n, held.data()}, static_cast<T*>(drafter.cache), 0, layers.s.layers, STREAM);
@@ -326,7 +319,7 @@ ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
 template <class T, class W>
 ms_status draw(Kinds<T, W> kinds, ms_draft& draft, ms_source& numbers) {
     const Int V = model_of(kinds, draft.drafter->model).s.vocab;
-    if (!are_ids(draft.pending, draft.rows, V) || !are_ids(draft.missed, draft.rows * draft.most_missed, V)) return MS_BAD_TOKEN;
+    if (!are_ids(draft.pending, draft.rows, V) || !are_ids(draft.read, draft.rows * draft.n, V)) return MS_BAD_TOKEN;
     if (!can_decide(numbers, draft.warp->temperature > 0 ? draft.rows * draft.k : 0)) return MS_BAD_NUMBER;
     Source source{numbers};
     return draft.parents ? draw_tree(kinds, draft, source, V) : draw_chain(kinds, draft, source, V);

@@ -216,21 +216,16 @@ void read(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* c
         multiply<T, W>(gates, 2 * F, m, layer.down, x, D, true, share);
         share.wait();
         for (Int t = 0; !share.index && t < block.tap_count; ++t)
-            for (Int i = 0; i < m && block.taps[t] == l + 1; ++i)
-                std::copy_n(x + i * D, s.width, static_cast<T*>(block.tapped) + (i * (block.tap_count + 1) + t) * s.width);
+            if (block.taps[t] == l + 1)
+                copy_rows(x, D, m, s.width, static_cast<T*>(block.tapped) + t * s.width, (block.tap_count + 1) * s.width);
     }
 }
 
 // Takes embeddings of tokens [m], or states [m, D], into the workspace.
 template <class T, class W>
-void take(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, Int m, const T* states = nullptr) {
-    const Int D = model.s.width;
-    for (Int i = 0; i < m; ++i) {
-        if (states)
-            std::copy_n(states + i * D, D, work.x + i * work.D);
-        else
-            model.embed(tokens[i], work.x + i * work.D);
-    }
+void take(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, Int m, const void* states = nullptr) {
+    if (states) return copy_rows(states, model.s.width, m, model.s.width, work.x, work.D);
+    for (Int i = 0; i < m; ++i) model.embed(tokens[i], work.x + i * work.D);
 }
 
 // What becomes of the stream after the last layer: nothing, the last norm, or the head after it.

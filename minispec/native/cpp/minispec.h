@@ -148,11 +148,11 @@ typedef struct {
     const int64_t* starts;    // [B], how many tokens the drafter's cache holds
     const int64_t* budgets;   // [B], how many tokens a row may draw; after them comes 0, in a tree the most probable
     const ms_warp* warp;
-    const int64_t* missed;    // MS_JOINED: [B, most_missed], what each row reads before its pending token; or NULL
+    int64_t n;
+    const int64_t* read;      // MS_JOINED: [B, n], what each row reads at first: what it has missed, and its pending token
     const int64_t* counts;    // [B], how many of them count
-    int64_t most_missed;
     void* states;             // MS_FEATURE, MS_MEDUSA: [B, D], the target's after the last token that it has read: a round
-                              // brings them up to date; MS_JOINED: [B, most_missed + 1, D], the features before what is read;
+                              // brings them up to date; MS_JOINED: [B, n, D], the features before what is read;
                               // MS_EXIT: [B, K + 1, D], becomes the stream after its layers
     const int64_t* parents;   // [K], of a tree: 0 is the pending token, i + 1 token i; they ascend. NULL: a chain
     int64_t* tokens;          // [B, K], the result

@@ -45,14 +45,12 @@ ms_status read_block(const Model<T, W>& model, Int threads, const ms_block& b, b
     const Int m = b.rows * b.n, D = model.s.width, wide = (b.tap_count + 1) * D;
     if (!b.states && !are_ids(b.tokens, m, model.s.vocab)) return MS_BAD_TOKEN;
     Workspace<T> work(model.s, b.rows, b.n, b.slots, threads);
-    take(model, work, b.tokens, m, static_cast<const T*>(b.states));
+    take(model, work, b.tokens, m, b.states);
     const Int columns = (model.s.heads + 2 * model.s.kv_heads) * model.s.head_dim;
-    for (Int i = 0; b.qkv && i < m; ++i)
-        std::copy_n(static_cast<const T*>(b.qkv) + i * columns, columns, work.qkv + i * work.Q);
+    if (b.qkv) copy_rows(b.qkv, columns, m, columns, work.qkv, work.Q);
     const Block block{b.rows, b.n, b.starts, b.positions, b.mask, b.window, b.taps, b.tap_count, to, b.qkv != nullptr};
     forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, normed ? NORMED : STREAM);
-    const T* results = normed ? work.normed : work.x;
-    for (Int i = 0; i < m; ++i) std::copy_n(results + i * work.D, D, to + (i + 1) * wide - D);
+    copy_rows(normed ? work.normed : work.x, work.D, m, D, to + wide - D, wide);
     return MS_OK;
 }
 
@@ -98,9 +96,9 @@ ms_status ms_multiply(ms_type type, const void* matrix, Int threads, const void*
         const Int a_row = padded<T>(b.depth), c_row = padded<T>(b.columns);
         Memory<T> rows = memory<T>(m * (a_row + c_row));
         T *a = rows.get(), *c = a + m * a_row;
-        for (Int i = 0; i < m; ++i) std::copy_n(static_cast<const T*>(numbers) + i * b.depth, b.depth, a + i * a_row);
+        copy_rows(numbers, b.depth, m, b.depth, a, a_row);
         product<T, W>(a, a_row, m, b, c, c_row, threads);
-        for (Int i = 0; i < m; ++i) std::copy_n(c + i * c_row, b.columns, static_cast<T*>(result) + i * b.columns);
+        copy_rows(c, c_row, m, b.columns, static_cast<T*>(result), b.columns);
         return MS_OK;
     });
 }

@@ -11,7 +11,7 @@ template <class T, class W>
 ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) {
     const Int m = b.rows * b.n, D = model.s.width, V = model.s.vocab, wide = padded<T>(V), states = (b.tap_count + 1) * D;
     Workspace<T> work(model.s, b.rows, b.n, b.slots, r.threads);
-    take(model, work, b.tokens, m, static_cast<const T*>(b.states));
+    take(model, work, b.tokens, m, b.states);
     Block block{b.rows, b.n, b.starts};
     std::vector<Int> positions;
     std::vector<std::uint8_t> mask;
@@ -26,13 +26,13 @@ ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) 
         const Stopwatch forwards(r.seconds[2]);
         forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, LOGITS, p);
     }
+    if (r.hidden) copy_rows(work.normed, work.D, m, D, static_cast<T*>(r.hidden) + states - D, states);
     std::atomic<bool> possible{true};
     // Where nothing is cut the threads share this: 9 distributions over 49,152 ids take as long as a layer. To cut takes
     // memory, which may be refused: that is for the caller's thread to see.
     const bool cuts = r.warp->top_k > 0 || r.warp->top_p < 1;
     Team::get().run(cuts ? 1 : r.threads, [&](Share share) {
         for (Int i = cut(m, share.count, share.index); i < cut(m, share.count, share.index + 1); ++i) {
-            if (r.hidden) std::copy_n(work.normed + i * work.D, D, static_cast<T*>(r.hidden) + (i + 1) * states - D);
             if (i % b.n > r.decision->lengths[i / b.n]) continue;  // padding
             if (can_be_distribution(p + i * wide, V))
                 make_distribution(p + i * wide, V, *r.warp);
@@ -41,7 +41,7 @@ ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) 
         }
     });
     if (!possible) return MS_BAD_LOGITS;
-    for (Int i = 1; i < m && wide > V; ++i) std::copy_n(p + i * wide, V, p + i * V);  // they lie closer than their logits
+    if (wide > V) copy_rows(p, wide, m, V, p, V);  // they lie closer than their logits
     return MS_OK;
 }
 

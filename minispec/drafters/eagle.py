@@ -192,12 +192,12 @@ class FeatureDrafter(TargetDrafter):
 
         So rounds that others draft, or nobody, cost it nothing.
         """
-        rows = zip(round.lengths, self._skipped, round.emitted, self._missed, strict=True)
-        self._cache.truncate([n - first - len(new) - count(missed) for n, first, new, missed in rows])
+        known = zip(round.lengths, self._skipped, round.emitted, self._missed, strict=True)
+        self._cache.truncate([n - first - len(new) - count(missed) for n, first, new, missed in known])
         states = round.target_hidden
-        rows = zip(round.emitted, round.block.to(states.device), states, self._missed, strict=True)
-        for emitted, block, after, missed in rows:
-            missed.append((block[: len(emitted)], after[: len(emitted)]))
+        block = round.block.to(states.device)
+        for row, (emitted, missed) in enumerate(zip(round.emitted, self._missed, strict=True)):
+            missed.append((block[row, : len(emitted)], states[row, : len(emitted)]))
 
     @torch.no_grad()
     def _unread(self) -> tuple[Tensor, Tensor, list[int]]:
@@ -207,7 +207,7 @@ class FeatureDrafter(TargetDrafter):
         [B, n + 1, D].
         """
         rows = [[torch.cat(parts) for parts in zip(*missed, strict=True)] for missed in self._missed]
-        tokens, states = (pad_sequence(parts, batch_first=True) for parts in zip(*rows, strict=True))
+        tokens, states = (pad_sequence([*parts], batch_first=True) for parts in zip(*rows, strict=True))
         features = torch.cat([self._feature[:, None], self.model.features(states)], dim=1)
         return tokens.to(features.device), features, [count(missed) for missed in self._missed]
 

@@ -136,20 +136,23 @@ class FeatureDrafter(TargetDrafter):
         self._cache = model.new_cache(1)
         self._feature = torch.zeros(0)  # [B, D], of the target, before the first token that was not read
         self._skipped = [0]  # first tokens of each row's text that were left out
-        # Of each row the tokens [n] that were not read yet, and the target's states after them [n, T].
-        self._missed: list[list[tuple[Tensor, Tensor]]] = [[]]
+        # Of each row the tokens that were not read yet, the pending one last, and parts [n, T] of the
+        # target's states after all others; before a run there are none.
+        self._unread: list[list[int]] = [[0]]
+        self._states: list[list[Tensor]] = [[]]
 
     @property
     def cache_lengths(self) -> tuple[int, ...] | None:
         """How many tokens of each row's text are known: read, to be read, or left out as the first are."""
-        rows = zip(self._cache.row_lengths, self._missed, self._skipped, strict=True)
-        return tuple([n + count(missed) + skipped for n, missed, skipped in rows])
+        rows = zip(self._cache.row_lengths, self._unread, self._skipped, strict=True)
+        return tuple([n + len(unread) - 1 + skipped for n, unread, skipped in rows])
 
     def start(self, prompts: Prompts, hidden: Tensor) -> None:
         """Reads all prompts but their last tokens; hidden: their states [B, n, T]."""
         self._skipped = self._skips(prompts)
         self._cache, self._feature = self._prefill(prompts, hidden)
-        self._missed = [nothing(states) for states in hidden]
+        self._unread = [[prompt[-1]] for prompt in prompts]
+        self._states = [[states[:0]] for states in hidden]
 
     def admit(self, rows: Sequence[int], prompts: Prompts, hidden: Tensor) -> None:
         """Reads prompts into some rows; hidden: their states [len(rows), n, T]."""
@@ -157,7 +160,8 @@ class FeatureDrafter(TargetDrafter):
         for source, (row, skipped) in enumerate(zip(rows, self._skips(prompts), strict=True)):
             self._cache.place(row, cache, source)
             self._skipped[row] = skipped
-            self._missed[row] = nothing(hidden[source])
+            self._unread[row] = [prompts[source][-1]]
+            self._states[row] = [hidden[source, :0]]
 
     def _skips(self, prompts: Prompts) -> list[int]:
         """Returns how many first tokens of each prompt are not read; the pending one will be."""
@@ -192,49 +196,40 @@ class FeatureDrafter(TargetDrafter):
 
         So rounds that others draft, or nobody, cost it nothing.
         """
-        known = zip(round.lengths, self._skipped, round.emitted, self._missed, strict=True)
-        self._cache.truncate([n - first - len(new) - count(missed) for n, first, new, missed in known])
-        states = round.target_hidden
-        block = round.block.to(states.device)
-        for row, (emitted, missed) in enumerate(zip(round.emitted, self._missed, strict=True)):
-            missed.append((block[row, : len(emitted)], states[row, : len(emitted)]))
+        known = zip(round.lengths, self._skipped, round.emitted, self._unread, strict=True)
+        self._cache.truncate([n - first - len(new) - len(unread) + 1 for n, first, new, unread in known])
+        rows = zip(round.emitted, round.target_hidden, self._unread, self._states, strict=True)
+        for emitted, hidden, unread, states in rows:
+            unread += emitted
+            states.append(hidden[: len(emitted)])
 
     @torch.no_grad()
-    def _unread(self) -> tuple[Tensor, Tensor, list[int]]:
-        """Returns the tokens that came since it guessed [B, n], and how many of each row count.
-
-        Between them are the features that the target has by now before each, and the pending one:
-        [B, n + 1, D].
-        """
-        rows = [[torch.cat(parts) for parts in zip(*missed, strict=True)] for missed in self._missed]
-        tokens, states = (pad_sequence([*parts], batch_first=True) for parts in zip(*rows, strict=True))
+    def _to_read(self) -> tuple[Tensor, Tensor, list[int]]:
+        """Returns what was not read: tokens [B, n], features before them [B, n, D], and how many count."""
+        if not all(self._states):
+            raise ValueError("a drafter needs start(prompts, hidden) first")
+        counts = [len(unread) for unread in self._unread]
+        most = max(counts)
+        tokens = torch.tensor([[*unread, *[0] * (most - len(unread))] for unread in self._unread])
+        states = pad_sequence([torch.cat(parts) for parts in self._states], batch_first=True)
         features = torch.cat([self._feature[:, None], self.model.features(states)], dim=1)
-        return tokens.to(features.device), features, [count(missed) for missed in self._missed]
+        return tokens.to(features.device), features, counts
 
     def _have_read(self, features: Tensor, counts: Sequence[int]) -> None:
-        """Forgets what it had missed; features: those before it, and before the pending tokens."""
-        self._feature = features[torch.arange(len(counts)), counts]
-        self._missed = [[(tokens[:0], states[:0])] for (tokens, states), *_ in self._missed]
+        """Keeps the pending tokens and the features before them, and forgets the others."""
+        self._feature = features[torch.arange(len(counts)), [count - 1 for count in counts]]
+        self._unread = [unread[-1:] for unread in self._unread]
+        self._states = [[parts[0][:0]] for parts in self._states]
 
     def _catch_up(self) -> None:
-        """Reads the tokens that came since it guessed."""
-        if not any(map(count, self._missed)):
+        """Reads the tokens that came since it guessed, but for the pending ones."""
+        if max(map(len, self._unread)) == 1:
             return
-        tokens, features, counts = self._unread()
+        tokens, features, counts = self._to_read()
         held = self._cache.row_lengths
-        self.model.after(tokens, features[:, :-1], self._cache)
-        self._cache.truncate([n + read for n, read in zip(held, counts, strict=True)])
+        self.model.after(tokens[:, :-1], features[:, :-1], self._cache)
+        self._cache.truncate([n + count - 1 for n, count in zip(held, counts, strict=True)])
         self._have_read(features, counts)
-
-
-def nothing(states: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Returns no tokens, with as many of a row's states [n, T]."""
-    return [(torch.zeros(0, dtype=torch.long, device=states.device), states[:0])]
-
-
-def count(missed: Sequence[tuple[Tensor, Tensor]]) -> int:
-    """Returns how many tokens a row has missed."""
-    return sum(len(tokens) for tokens, _ in missed)
 
 
 EAGLE = DrafterEntry("eagle", lambda parts, k: FeatureDrafter(parts.heads("eagle"), parts.gpt, parts.warp))

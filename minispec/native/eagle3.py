@@ -10,7 +10,6 @@ from typing import cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
@@ -108,9 +107,8 @@ class NativeEagle3Drafter(Eagle3Drafter):
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""
         core = partial(super().propose, pending, k, warp, rng)
-        missed, features, counts = self._unread()
-        first = F.pad(missed, (0, 1))
-        first[torch.arange(len(counts)), counts] = check_ids(pending, 1)
+        tokens, features, counts = self._to_read()
+        tokens[torch.arange(len(counts)), [count - 1 for count in counts]] = check_ids(pending, 1)
         draft = self.model.chain.propose(
             self._cache,
             pending,
@@ -119,7 +117,7 @@ class NativeEagle3Drafter(Eagle3Drafter):
             rng,
             core,
             features.contiguous(),
-            first=(first, [count + 1 for count in counts]),
+            first=(tokens, counts),
         )
         self._have_read(features, counts)
         return draft

@@ -55,7 +55,7 @@ WIDTHS = {
     "suffix": 8,
     "exit": 4,
     CHOICE.name: LARGEST_K,
-    EAGLE3.name: 3,
+    EAGLE3.name: 2,
     EAGLE3_CHOICE.name: LARGEST_K,
 }
 TRAINED = (EAGLE3.name, EAGLE3_CHOICE.name)  # take part where a target has them

@@ -32,6 +32,7 @@ from minispec.native.backend import NATIVE
 from minispec.native.checks import OUT_OF_MEMORY
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
 from minispec.native.drafter import Chain, NativeDrafter, NativeTreeDrafter, Shape
+from minispec.native.eagle3 import NativeEagle3GPT
 from minispec.native.exit import NativeExitGPT
 from minispec.native.heads import NativeFeatureDrafter, NativeMedusa, NativeParallelDrafter
 from minispec.native.model import NativeGPT
@@ -107,6 +108,7 @@ def calls_of(plain, model):
     medusa = NativeMedusa(heads, model)
     feature = NativeFeatureDrafter(layer, plain, model).model
     parallel = NativeParallelDrafter(masks, plain, model).model
+    joined = NativeEagle3GPT(trained(plain, "eagle3"), plain, model)
     early = NativeExitGPT(model, exit)
     draft, p = random_draft(2, 3, 11, seed=1, dtype=REAL)  # something is rejected in its first row
     tree = Tree.after(torch.tensor([3, 3]), torch.tensor([[0, 0], [0, 0]]))
@@ -147,6 +149,8 @@ def calls_of(plain, model):
         "draw a tree": lambda: read(drawn, Chain(model), cache, None, parents),
         "draw by an exit": exits,
         "draw by features": lambda: drawn(feature.chain, feature.new_cache(2), STATES[:, 0].contiguous()),
+        "draw by a joined layer": lambda: drawn(joined.chain, joined.new_cache(2), STATES[:, 0].contiguous()),
+        "streams": lambda: read(joined.tapped.hidden, BLOCK, cache),
         "draw by masks": lambda: drawn(parallel.chain, parallel.new_cache(2)),
         "draw by heads": lambda: drawn(medusa.chain, None, STATES[:, 0].contiguous()),
         "draw a tree by heads": lambda: drawn(medusa.chain, None, STATES[:, 0].contiguous(), parents),

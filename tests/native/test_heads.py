@@ -15,6 +15,7 @@ from minispec.drafters.medusa import Medusa
 from minispec.drafters.registry import DRAFTERS
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.drafter import Chain, Shape
+from minispec.native.eagle3 import NativeEagle3GPT
 from minispec.native.heads import (
     NativeFeatureDrafter,
     NativeMedusa,
@@ -149,7 +150,8 @@ def test_other_types_draft_by_what_was_trained(name, dtype):
 def parts():
     """A GPT, the native one, and what was trained on it."""
     gpt = tiny.gpt(tiny.config(), seed=2)
-    return gpt, NativeGPT(gpt), {kind: trained(gpt, kind, 1) for kind in ("eagle", "parallel", "medusa")}
+    kinds = ("eagle", "eagle3", "parallel", "medusa")
+    return gpt, NativeGPT(gpt), {kind: trained(gpt, kind, 1) for kind in kinds}
 
 
 def test_what_was_made_for_another_target_is_refused(parts):
@@ -157,12 +159,16 @@ def test_what_was_made_for_another_target_is_refused(parts):
     gpt, native, of = parts
     other = tiny.gpt(tiny.config(width=20, heads=5, kv_heads=1))
     more_heads = tiny.gpt(tiny.config(kv_heads=4))
+    more_ids = tiny.gpt(tiny.config(vocab_size=13))
     widths = "16 numbers, and 20 are read"
     of_type = "must be of torch.float64 on a CPU, as the target is"
     for make, says in (
         (lambda: NativeMedusa(trained(other, "medusa", 1), native), widths),
         (lambda: NativeFeatureDrafter(trained(other, "eagle", 1), gpt, native), widths),
         (lambda: NativeParallelDrafter(trained(other, "parallel", 1), gpt, native), widths),
+        (lambda: NativeEagle3GPT(trained(other, "eagle3"), gpt, native), widths),
+        (lambda: NativeEagle3GPT(trained(gpt, "eagle3").float(), gpt, native), of_type),
+        (lambda: NativeEagle3GPT(trained(more_ids, "eagle3"), gpt, native), "ids outside 0 to 10"),
         (lambda: NativeMedusa(trained(gpt, "medusa", 1).float(), native), of_type),
         (lambda: NativeFeatureDrafter(trained(gpt, "eagle", 1).float(), gpt, native), of_type),
         (lambda: NativeParallelDrafter(trained(gpt, "parallel", 1).float(), gpt, native), of_type),
@@ -172,7 +178,7 @@ def test_what_was_made_for_another_target_is_refused(parts):
     ):
         with pytest.raises(ValueError, match=says):
             make()
-    for name in ("exit", "medusa", "medusa-tree", "eagle", "parallel", "tree"):
+    for name in ("exit", "medusa", "medusa-tree", "eagle", "eagle3", "parallel", "tree"):
         with pytest.raises(ValueError):
             NATIVE.makers[name](Parts(gpt, gpt, gpt, of.get), 3)
 
@@ -181,7 +187,7 @@ def test_before_a_run_there_is_no_draft(parts):
     """One line each."""
     gpt, native, of = parts
     pending = torch.tensor([1])
-    for name in ("model", "eagle", "parallel", "tree"):
+    for name in ("model", "eagle", "eagle3", "parallel", "tree"):
         drafter = NATIVE.makers[name](Parts(native, native, gpt, of.get), 3)
         with pytest.raises((ValueError, TypeError), match="start\\(prompts, hidden\\) first|states must be"):
             drafter.propose(pending, 2, NATIVE.warp(1.0), tiny.drafting(NATIVE.rng(0), 1))

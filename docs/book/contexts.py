@@ -1,6 +1,6 @@
 """What drafting gains with more rows and longer contexts, from forwards that are timed alone.
 
-    cd docs && OMP_NUM_THREADS=1 python -m book contexts
+    cd docs && python -m book contexts
 
 Some minutes on a quiet machine, on the native backend. `forwards` is for batches with long contexts: models
 in the sizes of the pair `english`, but with room for them, and its α. Their weights are random, which does
@@ -38,7 +38,8 @@ WIDTHS = (1, 2, 3, 5, 9)  # new tokens of a row: one, and K + 1
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (64, 256, 1024, 4096)
 MIDDLE = 112  # tokens in a cache halfway through a run: 32 of the prompt, and half of the new ones
-REPEATS = 5
+REPEATS = 5  # of a forward
+RUNS = 11  # of a batch
 SETTLE = 0.01  # seconds of a forward before the one that counts
 
 
@@ -110,7 +111,7 @@ def run_batches(pair: Pair, row_counts: Sequence[int] = ROWS, new_tokens: int = 
     found = []
     for forwards in times:
         rows = forwards["rows"]
-        batches = [list(islice(cycle(bench_prompts(pair)), rows))] * REPEATS
+        batches = [list(islice(cycle(bench_prompts(pair)), rows))] * RUNS
         alone, drafted = interleave({rows: sides}, batches, seed=0, new_tokens=new_tokens)[rows]
         low, gain, high = quartiles(decoding(a) / decoding(b) for a, b in zip(alone, drafted, strict=True))
         total = total_of(drafted)

@@ -26,7 +26,8 @@ def test_each_row_reads_on_after_the_whole_context():
 
 def test_what_is_recorded_of_batches(monkeypatch):
     """Each number of rows and context has its times; shares are shares, for every position."""
-    monkeypatch.setattr(contexts, "REPEATS", 1)
+    for repeated in ("REPEATS", "RUNS"):
+        monkeypatch.setattr(contexts, repeated, 1)
     pair = load_pair("stories")
     models = on_backend(pair, "native")
     times = time_forwards(models.target, models.draft, [8, 16], [1, 2])

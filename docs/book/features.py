@@ -9,13 +9,14 @@ tokens. What one does not read is zero.
 
 The same is done for the correction of a parallel drafter: trained with it, and trained as long without.
 
-It takes minutes, times nothing, and writes `features-PAIR.json` among the recorded measurements.
+It takes minutes, times nothing, and writes `features-PAIR.json` among the recorded measurements. Until then
+what came out is kept in the cache folder, and a run that was killed goes on from there.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -30,8 +31,8 @@ from minispec.drafters.eagle import FeatureDrafter, FeatureLayer
 from minispec.drafters.parallel import ParallelDrafter, ParallelLayers
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measurements import FOLDER
-from minispec.io.checkpoint import Pair
-from minispec.io.files import write_json
+from minispec.io.checkpoint import Pair, cache_folder
+from minispec.io.files import make_folder_of, read_json, write_json
 from minispec.io.heads import target_hash
 from minispec.train.dataset import Dataset, gather, stage_key
 from minispec.train.heads import RECIPES, HeadRecipe, feature_guesses, make_parallel, train_heads, unroll
@@ -184,30 +185,30 @@ def corpus_of(pair: Pair) -> tuple[Dataset, Tensor]:
     return dataset, dataset.sequences[stage_key(recipe.distill_stages[-1])][: STEPS * ROWS]
 
 
-def compare(pair: Pair, tell: Tell = print) -> list[dict[str, Any]]:
-    """Trains each of `kinds` with each seed, and returns what came out."""
+def compare(pair: Pair, done: Sequence[dict[str, Any]] = ()) -> Iterator[dict[str, Any]]:
+    """Trains each of `kinds` with each seed, but for those that are done, and yields what came out."""
     dataset, sequences = corpus_of(pair)
     texts = write_sequences(pair.target, dataset.held_out[0][:, :WIDTH], ((TEXTS, 1.0),), seed=0)
     target = WithTokens(pair.target)
     prompts = pair.info["prompts"][:PROMPTS]
-    found = []
     for kind, seed in ((kind, seed) for kind in kinds() for seed in SEEDS):
+        one: dict[str, Any] = {"reads": kind.recipe.kind, "seed": seed}
+        if any(one.items() <= other.items() for other in done):
+            continue
         module = train_heads(kind.recipe, target, sequences, seed, lambda _: None)
-        calls = {t: tokens_per_call(target, kind.drafter(module, target), prompts, t) for t in (0, 1)}
-        one = {"reads": kind.recipe.kind, "seed": seed, "tokens_per_target_call": calls}
+        drafter = kind.drafter(module, target)
+        calls = {str(t): tokens_per_call(target, drafter, prompts, t) for t in (0, 1)}
+        one["tokens_per_target_call"] = calls
         one["acceptance"] = acceptance(module, target, texts) if isinstance(module, Reader) else None
         one["parameters"] = sum(weight.numel() for weight in module.parameters())
-        tell(str(one))
-        found.append(one)
-    return found
+        yield one
 
 
 def record_features(pair: Pair, tell: Tell = print) -> None:
-    """Compares what drafters read, and writes what came out."""
-    about = {
+    """Compares what drafters read, and writes what came out; goes on from what a killed run has left."""
+    settings = {
         "format": 1,
         "kind": "features",
-        "date": str(datetime.date.today()),
         "machine": describe_machine(),
         "pair": pair.name,
         "target_sha256": target_hash(pair),
@@ -218,4 +219,14 @@ def record_features(pair: Pair, tell: Tell = print) -> None:
         "prompts": PROMPTS,
         "new_tokens": NEW_TOKENS,
     }
-    write_json(FOLDER / f"features-{pair.name}.json", about | {"drafters": compare(pair, tell)})
+    begun = cache_folder() / "runs" / f"features-{pair.name}.json"
+    make_folder_of(begun)
+    left = read_json(begun) if begun.is_file() else {}
+    found = left["drafters"] if left.items() >= settings.items() else []
+    for one in compare(pair, found):
+        tell(str(one))
+        found.append(one)
+        write_json(begun, settings | {"drafters": found})
+    today = str(datetime.date.today())
+    write_json(FOLDER / f"features-{pair.name}.json", settings | {"date": today, "drafters": found})
+    begun.unlink()

@@ -1,6 +1,7 @@
 """Li et al. 2024 (EAGLE): what a drafter should read, the ablation of its inputs.
 
-Nothing is trained here: `cd docs && python -m book features --pair stories` does, and its record is read.
+Nothing is trained here: `cd docs && python -m book features` does, and its record is read, the one of english
+if it is there, else that of stories.
 """
 
 from statistics import fmean
@@ -14,7 +15,7 @@ from papers.runs import Rows
 TITLE = "Li et al. 2024, EAGLE: what a drafter reads"
 CLAIM = """A drafter that reads feature and token is accepted more often than one that reads either, and most
 if the token is the one after the feature (section 4.3.2)."""
-RECORD = FOLDER / "features-stories.json"
+RECORD = min(FOLDER.glob("features-*.json"), default=None)  # english comes before stories
 VERDICT = "measured"
 NAMES = {
     "token": "the token",
@@ -26,15 +27,16 @@ NAMES = {
 
 def exact() -> Rows:
     """Returns means over seeds of what was recorded, by what is read; nothing where there is no record."""
-    if not RECORD.is_file():
+    if RECORD is None:
         return []
-    drafters = read_json(RECORD)["drafters"]
+    record = read_json(RECORD)
+    drafters = record["drafters"]
     rows = []
     for reads in NAMES:
         found = [one for one in drafters if one["reads"] == reads]
         first, last = (fmean(one["acceptance"][i] for one in found) for i in (0, -1))
         calls = [one["tokens_per_target_call"]["1"] for one in found]
-        row = {"reads": reads, "first": first, "last": last, "tokens": fmean(calls)}
+        row = {"pair": record["pair"], "reads": reads, "first": first, "last": last, "tokens": fmean(calls)}
         rows.append(row | {"seeds": len(found), "spread": max(calls) - min(calls)})
     return rows
 
@@ -51,7 +53,7 @@ def show(rows: Rows) -> str:
     ]
     head = ("reads", "first token", "last token", "tokens a call", "between seeds")
     return (
-        "Four drafters that differ in their input only, trained alike on the target of stories, at "
-        "temperature 1: how often the first and the last token of a draft of four is kept. Means over "
+        f"Four drafters that differ in their input only, trained alike on the target of {rows[0]['pair']}, "
+        "at temperature 1: how often the first and the last token of a draft of four is kept. Means over "
         f"{rows[0]['seeds']} seeds.\n\n{table(head, cells, 1)}"
     )

@@ -345,42 +345,27 @@ assert run.rounds[0].draft.tokens[0, :3].tolist() == tokens[1:] and run.tokens()
 #
 # ## Side by side
 #
-# Eight stories, K = 4. How many tokens does a target call emit? Which share of the tested tokens is
-# kept at each position (at temperature 1)? What is added to the target?
+# Eight stories, K = 4. How many tokens does a target call emit, beside a draft model's?
 
 # %% tags=["claim-D2"]
 from minispec.drafters.registry import DRAFTERS
 from minispec.native.backend import on_backend
 from minispec.native.drafters import make_drafter
 
-parts = {"model": pair.draft, "ngram": None, "suffix": None, "exit": exit}
 models = on_backend(pair, "torch")
-table = {}
-for name in parts:
+gains, texts = {}, []
+for name in ("model", "ngram", "suffix", "exit"):
     model, drafter = make_drafter(DRAFTERS[name], pair, models)
-    table[name] = [run_with(drafter, prompts, t, target=model) for t in (0, 1)]
-texts = [[cold.tokens(row) for row in range(8)] for cold, _ in table.values()]
+    runs = [run_with(drafter, prompts, t, target=model) for t in (0, 1)]
+    gains[name] = [run.statistics().tokens_per_target_call for run in runs]
+    print("{:8} T = 0: {:.2f}   T = 1: {:.2f} tokens a call".format(name, *gains[name]))
+    texts.append([runs[0].tokens(row) for row in range(8)])
 assert all(each == texts[0] for each in texts)
 
-
-# %%
-def kept_at(run, i):
-    accepted = [r.accepted(row) for r in run.rounds for row in range(8) if r.tested(row) > i]
-    return sum(n > i for n in accepted) / max(len(accepted), 1)
-
-
-print("          tokens a call    kept at position      weights")
-print("          T = 0   T = 1    1    2    3    4      added")
-for name, runs in table.items():
-    gains = "   ".join(f"{run.statistics().tokens_per_target_call:5.2f}" for run in runs)
-    shares = " ".join(f"{kept_at(runs[1], i):.2f}" for i in range(4))
-    size = sum(weight.numel() for weight in parts[name].parameters()) if parts[name] else 0
-    print(f"{name:8}  {gains}    {shares}  {size:9,}")
-
 # %% [markdown]
-# All decode the same texts at temperature 0. A look-up adds nothing, and helps where a text repeats
-# itself: at temperature 1 stories hardly do. The exit reads what it drafts, as the draft model
-# does, with layers that the target has anyway.
+# All decode the same texts at temperature 0. A look-up adds no weights, and helps where a text
+# repeats itself: at temperature 1 stories hardly do. The exit reads what it drafts, as the draft
+# model does, with layers that the target has anyway.
 #
 # Tokens a call are not speed. `minispec bench --section drafters` measures it, and notebook 16
 # shows a result.
@@ -403,7 +388,7 @@ print(fill(f"{opening} …{tokenizer.decode(run.tokens())}", 84))
 print(f"{name}: {run.statistics().tokens_per_target_call:.2f} tokens a target call")
 
 # %%
-gain = table["exit"][1].statistics().tokens_per_target_call
+gain = gains["exit"][1]
 result = f"{gain:.2f} tokens a target call with two of the target's own layers, at temperature 1."
 wrote(matched, first_layers, other_layers, measured=result)
 

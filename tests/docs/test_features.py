@@ -88,14 +88,29 @@ def test_acceptance_is_what_drafts_along_the_text_share_with_the_target(target, 
 
 
 def test_each_kind_is_trained_with_each_seed(tmp_path, monkeypatch):
-    """On a tiny pair: a line for each, with a share for each guess, and tokens at both temperatures."""
+    """On a tiny pair: a line for each, with a share for each guess, and tokens at both temperatures.
+
+    A run that ends after three of them, and another one, together train each once.
+    """
     short = {"STEPS": 2, "SEEDS": (5,), "TEXTS": 2, "WIDTH": 40, "NEW_TOKENS": 5, "FOLDER": tmp_path}
     for name, value in short.items():
         monkeypatch.setattr(features, name, value)
-    folder = build_pair(tmp_path / "tiny", max_length=256, recipe=tiny_recipe().to_json())
-    record_features(load_pair(folder), tell=lambda _: None)
+    pair = load_pair(build_pair(tmp_path / "tiny", max_length=256, recipe=tiny_recipe().to_json()))
+    told = []
+
+    def tell(line):
+        told.append(line)
+        if len(told) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        record_features(pair, tell)
+    assert not (tmp_path / "features-tiny.json").exists()
+    del told[3:]
+    record_features(pair, told.append)
     document = json.loads((tmp_path / "features-tiny.json").read_text())
     found = document["drafters"]
+    assert told == [str(one) for one in found]
     names = [*READS, "masks", "masks, corrected"]
     assert [(one["reads"], one["seed"]) for one in found] == [(name, 5) for name in names]
     for one in found:

@@ -16,7 +16,7 @@ TITLE = "Li et al. 2024, EAGLE: what a drafter reads"
 CLAIM = """A drafter that reads feature and token is accepted more often than one that reads either, and most
 if the token is the one after the feature (section 4.3.2)."""
 RECORD = min(FOLDER.glob("features-*.json"), default=None)  # english comes before stories
-VERDICT = "measured"
+VERDICT = "measured, on a small target"
 NAMES = {
     "token": "the token",
     "feature": "the feature",
@@ -51,9 +51,10 @@ def show(rows: Rows) -> str:
         + (f"{row['tokens']:.2f}", f"{row['spread']:.2f}")
         for row in rows
     ]
+    best = NAMES[max(rows, key=lambda row: row["first"])["reads"]]
     head = ("reads", "first token", "last token", "tokens a call", "between seeds")
     return (
         f"Four drafters that differ in their input only, trained alike on the target of {rows[0]['pair']}, "
         "at temperature 1: how often the first and the last token of a draft of four is kept. Means over "
-        f"{rows[0]['seeds']} seeds.\n\n{table(head, cells, 1)}"
+        f"{rows[0]['seeds']} seeds. Best at the first token is the one that reads {best}.\n\n{table(head, cells, 1)}"
     )

@@ -56,5 +56,6 @@ def show(rows: Rows) -> str:
     return (
         f"Four drafters that differ in their input only, trained alike on the target of {rows[0]['pair']}, "
         "at temperature 1: how often the first and the last token of a draft of four is kept. Means over "
-        f"{rows[0]['seeds']} seeds. Best at the first token is the one that reads {best}.\n\n{table(head, cells, 1)}"
+        f"{rows[0]['seeds']} seeds. Best at the first token is the one that reads {best}."
+        f"\n\n{table(head, cells, 1)}"
     )

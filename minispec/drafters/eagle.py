@@ -181,7 +181,7 @@ class FeatureDrafter(TargetDrafter):
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B]; `Draft` has their distributions."""
-        self._catch_up()
+        self.catch_up()
         feature = self._feature[:, None]  # [B, 1, D]
 
         def read(token: Tensor) -> Tensor:
@@ -204,7 +204,7 @@ class FeatureDrafter(TargetDrafter):
             states.append(hidden[: len(emitted)])
 
     @torch.no_grad()
-    def _to_read(self) -> tuple[Tensor, Tensor, list[int]]:
+    def to_read(self) -> tuple[Tensor, Tensor, list[int]]:
         """Returns what was not read: tokens [B, n], features before them [B, n, D], and how many count."""
         if not all(self._states):
             raise ValueError("a drafter needs start(prompts, hidden) first")
@@ -215,21 +215,21 @@ class FeatureDrafter(TargetDrafter):
         features = torch.cat([self._feature[:, None], self.model.features(states)], dim=1)
         return tokens.to(features.device), features, counts
 
-    def _have_read(self, features: Tensor, counts: Sequence[int]) -> None:
+    def have_read(self, features: Tensor, counts: Sequence[int]) -> None:
         """Keeps the pending tokens and the features before them, and forgets the others."""
         self._feature = features[torch.arange(len(counts)), [count - 1 for count in counts]]
         self._unread = [unread[-1:] for unread in self._unread]
         self._states = [[parts[0][:0]] for parts in self._states]
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Reads the tokens that came since it guessed, but for the pending ones."""
         if max(map(len, self._unread)) == 1:
             return
-        tokens, features, counts = self._to_read()
+        tokens, features, counts = self.to_read()
         held = self._cache.row_lengths
         self.model.after(tokens[:, :-1], features[:, :-1], self._cache)
         self._cache.truncate([n + count - 1 for n, count in zip(held, counts, strict=True)])
-        self._have_read(features, counts)
+        self.have_read(features, counts)
 
 
 EAGLE = DrafterEntry("eagle", lambda parts, k: FeatureDrafter(parts.heads("eagle"), parts.gpt, parts.warp))

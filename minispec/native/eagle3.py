@@ -107,7 +107,7 @@ class NativeEagle3Drafter(Eagle3Drafter):
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""
         core = partial(super().propose, pending, k, warp, rng)
-        tokens, features, counts = self._to_read()
+        tokens, features, counts = self.to_read()
         tokens[torch.arange(len(counts)), [count - 1 for count in counts]] = check_ids(pending, 1)
         draft = self.model.chain.propose(
             self._cache,
@@ -119,7 +119,7 @@ class NativeEagle3Drafter(Eagle3Drafter):
             features.contiguous(),
             first=(tokens, counts),
         )
-        self._have_read(features, counts)
+        self.have_read(features, counts)
         return draft
 
 

@@ -106,7 +106,7 @@ class NativeFeatureDrafter(FeatureDrafter, Draws):
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses k tokens a row after the pending ones [B] (see `Chain.propose`)."""
         core = partial(super().propose, pending, k, warp, rng)
-        self._catch_up()
+        self.catch_up()
         feature = self._feature.contiguous()
         return self.model.chain.propose(self._cache, pending, k, self.warp or warp, rng, core, feature)
 
@@ -114,7 +114,7 @@ class NativeFeatureDrafter(FeatureDrafter, Draws):
         """Returns what a round with this target is told (see `Draws`)."""
         if not computes_with(self.model.chain, target):
             return None
-        self._catch_up()
+        self.catch_up()
         self._feature = self._feature.contiguous()
         return Drawing(self.model.chain, cast(NativeCache, self._cache), self._feature)
 

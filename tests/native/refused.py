@@ -149,7 +149,9 @@ def calls_of(plain, model):
         "draw a tree": lambda: read(drawn, Chain(model), cache, None, parents),
         "draw by an exit": exits,
         "draw by features": lambda: drawn(feature.chain, feature.new_cache(2), STATES[:, 0].contiguous()),
-        "draw by a joined layer": lambda: drawn(joined.chain, joined.new_cache(2), STATES[:, :1].contiguous()),
+        "draw by a joined layer": lambda: drawn(
+            joined.chain, joined.new_cache(2), STATES[:, :1].contiguous()
+        ),
         "streams": lambda: read(joined.tapped.hidden, BLOCK, cache),
         "draw by masks": lambda: drawn(parallel.chain, parallel.new_cache(2)),
         "draw by heads": lambda: drawn(medusa.chain, None, STATES[:, 0].contiguous()),

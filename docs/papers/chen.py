@@ -16,7 +16,7 @@ from papers.runs import TOKENS, Row, Rows, plus_minus, run, shipped
 
 TITLE = "Chen et al. 2023: longer drafts"
 CLAIM = """Figure 1: as K grows, the tokens of a call divided by K + 1 become fewer, a call takes longer, and
-from some K on a text takes no less time. Chinchilla with 70 billion weights wrote 2 to 2.5 times as fast
+from some K on a text is not sooner done. Chinchilla with 70 billion weights wrote 2 to 2.5 times as fast
 (abstract)."""
 VERDICT = "measured; the speed is not reproducible here, as Chinchilla is not public"
 KS = (1, 2, 3, 4, 6, 8)

@@ -19,8 +19,8 @@ from minispec.train.stories import draw_stories
 from papers.runs import Rows
 
 TITLE = "Zhou et al. 2024, DistillSpec: whose texts, which divergence"
-CLAIM = """With texts of the draft (on-policy), and a divergence chosen by the task and the way of decoding, a
-distilled draft makes decoding 10 to 45 percent faster than the draft before (abstract)."""
+CLAIM = """With texts of the draft (on-policy), and a divergence chosen by task and decoding, a distilled
+draft makes decoding 10 to 45 percent faster than the draft before (abstract)."""
 VERDICT = "measured, on a small pair"
 DIVERGENCES = {"KL": "KL(p ‖ q)", "reverse KL": "KL(q ‖ p)", "TV": "total variation"}
 POLICIES = {"off": "the target's", "on": "the draft's"}

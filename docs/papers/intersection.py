@@ -18,7 +18,7 @@ from minispec.evidence.proof.models import TableModel, table_model
 from papers.runs import Row, Rows
 
 TITLE = "Timor et al. 2025: different vocabularies"
-CLAIM = """Token-level intersection, one of three algorithms: with q restricted to the common tokens and
+CLAIM = """With q restricted to the common tokens and
 normalised again, the text keeps the target's distribution."""
 VERDICT = "exact"
 SPELLED = ((0,), (1,), (0, 1))  # the target's tokens a, b, ab in those of the draft: a is 0, b is 1, ba is 2
@@ -150,7 +150,7 @@ def show(rows: Rows) -> str:
     return (
         "Three pairs of table models, where the target has the tokens a, b, ab and the draft a, b, ba. All "
         f"{rows[0]['texts']} texts of {LENGTH} tokens come out with the target's probability, up to "
-        f"{most:.0e} in total variation. With q over the *union* of both vocabularies fewer are accepted: on "
-        "the common tokens it is smaller. minispec has no such drafter; this one has 40 lines.\n\n"
+        f"{most:.0e} in total variation. Over the *union* of both vocabularies q is smaller on the common "
+        "tokens, and fewer are accepted. minispec has no such drafter; this one has 40 lines.\n\n"
         f"{table(head, cells, 1)}"
     )

@@ -17,7 +17,7 @@ from papers.runs import Rows
 
 TITLE = "Sadhukhan et al. 2024, MagicDec: batch and context"
 CLAIM = """With short contexts the gain falls as the batch grows; above some length it grows with it. Up to
-2.51 times as fast for Llama-3.1-8B at batch sizes of 32 to 256 (abstract of version 4)."""
+2.51 times as fast for Llama-3.1-8B at batch sizes of 32 to 256 (abstract, version 4)."""
 VERDICT = "exact, by a formula; its times are not reproducible here, without such GPUs"
 TARGET = GPTConfig(128_256, layers=32, width=4096, heads=32, kv_heads=8, ffn=14_336)
 TARGET_WEIGHTS = 8e9

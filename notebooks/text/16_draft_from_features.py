@@ -303,6 +303,7 @@ for name in inputs:
     per_call = [[one["tokens_per_target_call"][t] for one in rows] for t in ("0", "1")]
     shown = ["  ".join(f"{x:.2f}" for x in gains) for gains in per_call]
     print(f"{name:8} T = 0: {shown[0]}    T = 1: {shown[1]}   {rows[0]['parameters']:,} weights")
+assert max(first_kept["shifted"]) <= min(first_kept["token"])
 
 # %% [markdown]
 # So on this pair, after so short a training, the feature adds nothing that can be seen to the

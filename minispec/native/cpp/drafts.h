@@ -319,7 +319,8 @@ ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
 template <class T, class W>
 ms_status draw(Kinds<T, W> kinds, ms_draft& draft, ms_source& numbers) {
     const Int V = model_of(kinds, draft.drafter->model).s.vocab;
-    if (!are_ids(draft.pending, draft.rows, V) || !are_ids(draft.read, draft.rows * draft.n, V)) return MS_BAD_TOKEN;
+    if (!are_ids(draft.pending, draft.rows, V) || !are_ids(draft.read, draft.rows * draft.n, V))
+        return MS_BAD_TOKEN;
     if (!can_decide(numbers, draft.warp->temperature > 0 ? draft.rows * draft.k : 0)) return MS_BAD_NUMBER;
     Source source{numbers};
     return draft.parents ? draw_tree(kinds, draft, source, V) : draw_chain(kinds, draft, source, V);

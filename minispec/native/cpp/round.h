@@ -9,7 +9,8 @@ namespace {
 // Reads a block, pending tokens and drafts, and makes the target's distributions [B, K + 1, V] after all of its tokens.
 template <class T, class W>
 ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) {
-    const Int m = b.rows * b.n, D = model.s.width, V = model.s.vocab, wide = padded<T>(V), states = (b.tap_count + 1) * D;
+    const Int m = b.rows * b.n, D = model.s.width, V = model.s.vocab;
+    const Int wide = padded<T>(V), states = (b.tap_count + 1) * D;
     Workspace<T> work(model.s, b.rows, b.n, b.slots, r.threads);
     take(model, work, b.tokens, m, b.states);
     Block block{b.rows, b.n, b.starts};
@@ -21,7 +22,9 @@ ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) 
         mask.insert(mask.end(), shape.sees.begin(), shape.sees.end());
         block = {b.rows, b.n, b.starts, positions.data(), mask.data(), b.n};
     }
-    block.taps = b.taps, block.tap_count = b.tap_count, block.tapped = r.hidden;
+    block.taps = b.taps;
+    block.tap_count = r.hidden ? b.tap_count : 0;
+    block.tapped = r.hidden;
     {
         const Stopwatch forwards(r.seconds[2]);
         forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, LOGITS, p);

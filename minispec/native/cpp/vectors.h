@@ -96,7 +96,8 @@ constexpr auto larger = [](auto one, auto other) { return one > other ? one : ot
 // Copies rows of numbers that lie so many apart.
 template <class T>
 void copy_rows(const void* from, Int from_step, Int rows, Int columns, T* to, Int to_step) {
-    for (Int row = 0; row < rows; ++row) std::copy_n(static_cast<const T*>(from) + row * from_step, columns, to + row * to_step);
+    for (Int row = 0; row < rows; ++row)
+        std::copy_n(static_cast<const T*>(from) + row * from_step, columns, to + row * to_step);
 }
 
 template <class T>

@@ -216,7 +216,10 @@ class FeatureDrafter(TargetDrafter):
         return tokens.to(features.device), features, counts
 
     def have_read(self, features: Tensor, counts: Sequence[int]) -> None:
-        """Keeps the pending tokens and the features before them, and forgets the others."""
+        """Keeps the pending tokens and the features before them, and forgets the others.
+
+        features, counts: as from `to_read`, [B, n, D] and [B].
+        """
         self._feature = features[torch.arange(len(counts)), [count - 1 for count in counts]]
         self._unread = [unread[-1:] for unread in self._unread]
         self._states = [[parts[0][:0]] for parts in self._states]

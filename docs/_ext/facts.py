@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from book import rounding
+from book.contexts import gains_by_context
 from book.draft_sizes import DISTILL_STEPS, PLAIN_STEPS
 from book.reports import measurement_of, saved_reports
 from docutils import nodes
@@ -104,7 +105,7 @@ def drafts():
 
 
 def batches():
-    """The smallest batch, the largest, and the one in which the target alone writes most."""
+    """The smallest batch, the largest, and the one with most tokens a second; short and long contexts."""
     found = {}
     for short, report in zip(("batch", "english"), saved_reports(["stories", "english"]), strict=True):
         points = sorted(measurement_of(report, "batches").points, key=lambda p: p.rows)
@@ -112,6 +113,10 @@ def batches():
         found[f"{short}-throughput"] = f"{peak.target_only / points[0].target_only:.1f}"
         for which, p in (("first", points[0]), ("peak", peak), ("last", points[-1])):
             found |= {f"{short}-{which}-rows": p.rows, f"{short}-{which}-gain": f"{p.gain:.2f}"}
+    gains = gains_by_context()
+    for short, context in (("short", min(gains)), ("long", max(gains))):
+        rows, gain = gains[context][-1]
+        found |= {f"{short}-context": f"{context:,}", f"{short}-rows": rows, f"{short}-gain": f"{gain:.2f}"}
     return found
 
 

@@ -6,6 +6,7 @@ from book import forms, handouts, papers
 from book.atlas import RECORDED
 from book.atlas_plots import atlas_figure
 from book.bench_plots import every_prediction, matrix, seven_billion, speeds_of, tokens_per_second
+from book.contexts import K, gains_by_context
 from book.reports import measurement_of, saved_reports
 from running_example import at, drafted_of, run
 
@@ -20,7 +21,14 @@ from minispec.show.plots.distributions import rule_distribution
 from minispec.show.plots.drafts import draft_bars
 from minispec.show.plots.masks import attention_mask, tree_mask
 from minispec.show.plots.overlap import overlap
-from minispec.show.plots.speed import batch_sweep, draft_sweep, latency, predicted_measured, speed_up_curves
+from minispec.show.plots.speed import (
+    batch_sweep,
+    draft_sweep,
+    gain_by_rows,
+    latency,
+    predicted_measured,
+    speed_up_curves,
+)
 from minispec.show.plots.timeline import timeline
 from minispec.show.plots.verification import verification_strip
 from minispec.show.stepper import Stepper
@@ -131,6 +139,7 @@ def sheets():
 
 FIGURES = {
     "atlas": lambda: atlas_figure(read_json(RECORDED)["rules"]),
+    "long-contexts": lambda: gain_by_rows(gains_by_context(), K),
     "batch-sweep": lambda *pair: batch_sweep(points("batches", *pair)),
     "caches": caches,
     "coloured": lambda kind: coloured_text(run(kind).trace, run(kind).words),

@@ -5,7 +5,7 @@
 Some minutes on a quiet machine, on the native backend. `forwards` is for batches with long contexts: models
 in the sizes of the pair `english`, but with room for them, and its α. Their weights are random, which does
 not matter to the time. `batches` is for the shipped pair: runs with a draft and without, which notebook 14
-predicts from forwards over as many rows.
+compares with what their forwards take.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from minispec.evidence.bench.interleaved import Run, Setting, interleave, positi
 from minispec.evidence.bench.machine import describe_machine
 from minispec.evidence.bench.measure import NEW_TOKENS, bench_prompts, interleaved_seconds
 from minispec.evidence.bench.measurements import FOLDER
+from minispec.evidence.theory.formulas import expected_tokens
 from minispec.io.checkpoint import Pair, load_pair
-from minispec.io.files import write_json
+from minispec.io.files import read_json, write_json
 from minispec.native.backend import on_backend
 from minispec.native.model import NativeGPT
 from minispec.train.recipes import RECIPES
@@ -37,7 +38,6 @@ K = 4  # of the runs
 WIDTHS = (1, 2, 3, 5, 9)  # new tokens of a row: one, and K + 1
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (64, 256, 1024, 4096)
-MIDDLE = 112  # tokens in a cache halfway through a run: 32 of the prompt, and half of the new ones
 REPEATS = 5  # of a forward
 RUNS = 11  # of a batch
 SETTLE = 0.01  # seconds of a forward before the one that counts
@@ -100,24 +100,26 @@ def sizes_of_english() -> tuple[NativeGPT, NativeGPT]:
 
 
 def run_batches(pair: Pair, row_counts: Sequence[int] = ROWS, new_tokens: int = NEW_TOKENS) -> list[dict]:
-    """Decodes batches with a draft and without, interleaved, and times forwards over as many rows.
+    """Decodes batches with a draft and without, interleaved, and counts the seconds of their forwards.
 
-    `gain` is the median speed-up without prefill, between its quartiles. `live` is the share of rows that
-    still decode in a round, and `alphas` are by position.
+    `gain` is the median speed-up without prefill, between its quartiles. `alone` are the seconds of a target
+    forward over one new token a row, `verify` over K + 1, and `draft` those of a draft forward. `live` is the
+    share of rows that still decode in a round, and `alphas` are by position.
     """
     models = on_backend(pair, "native")
     sides = [Setting(models, k, "rejection", 1.0) for k in (0, K)]
-    times = time_forwards(models.target, models.draft, [MIDDLE], row_counts)
+    batches = {rows: [list(islice(cycle(bench_prompts(pair)), rows))] * RUNS for rows in row_counts}
     found = []
-    for forwards in times:
-        rows = forwards["rows"]
-        batches = [list(islice(cycle(bench_prompts(pair)), rows))] * RUNS
-        alone, drafted = interleave({rows: sides}, batches, seed=0, new_tokens=new_tokens)[rows]
+    for rows, prompts in batches.items():
+        alone, drafted = interleave({rows: sides}, prompts, seed=0, new_tokens=new_tokens)[rows]
         low, gain, high = quartiles(decoding(a) / decoding(b) for a, b in zip(alone, drafted, strict=True))
         total = total_of(drafted)
+        rounds = total.target_calls / len(drafted)
         found.append(
-            forwards
-            | {"gain": gain, "low": low, "high": high}
+            {"rows": rows, "gain": gain, "low": low, "high": high}
+            | {"alone": median(run.forwards.target for run in alone) / new_tokens}
+            | {"verify": median(run.forwards.target for run in drafted) / rounds}
+            | {"draft": median(run.forwards.draft for run in drafted) / rounds / K}
             | {"live": total.row_rounds / (rows * total.target_calls)}
             | {"alphas": [kept / tested for tested, kept in positions_of(drafted)]}
         )
@@ -127,6 +129,18 @@ def run_batches(pair: Pair, row_counts: Sequence[int] = ROWS, new_tokens: int = 
 def decoding(run: Run) -> float:
     """Returns the seconds of a run without prefill."""
     return run.seconds - run.forwards.prefill
+
+
+def gains_by_context() -> dict[int, list[tuple[int, float]]]:
+    """Returns by context, in tokens: numbers of rows, each with the gain that recorded forwards give."""
+    record = read_json(RECORD)
+    tokens = expected_tokens(record["alpha"], record["k"])
+    gains: dict[int, list[tuple[int, float]]] = {}
+    for row in record["forwards"]:
+        times = row["target"]
+        gain = tokens * times["1"] / (record["k"] * row["draft"] + times[str(record["k"] + 1)])
+        gains.setdefault(row["context"], []).append((row["rows"], gain))
+    return gains
 
 
 def record_contexts() -> None:

@@ -413,9 +413,8 @@ fours = [queue[i : i + 4] for i in range(0, 24, 4)]
 live = {}
 for name, batches in (("without refill", fours), ("with refill", [queue])):
     rounds, seconds = timed(batches, k=4)
-    places = 4 * len(rounds)
     tokens = sum(len(piece) for r in rounds for piece in r.emitted)
-    live[name] = sum(sum(r.live) for r in rounds) / places
+    live[name] = sum(sum(r.live) for r in rounds) / (4 * len(rounds))
     print(f"{name}: {len(rounds)} rounds, {live[name]:.0%} of the slots decode;", end=" ")
     print(f"{tokens / len(rounds):.1f} tokens a round, {tokens / seconds:.0f} a second")
 waiting = [r for r in rounds if max(r.prompt_ids) < 23]
@@ -428,41 +427,55 @@ assert live["with refill"] > 0.8 > live["without refill"]
 # %% [markdown]
 # ## How many rows does speculation pay for?
 #
-# With refill all rows decode. As long as reading their caches is not the limit, they use the spare
-# arithmetic that a draft needs too (notebooks 10 and 11). Let t(n) be the time of a target forward
-# over n tokens. With B rows the target alone takes t(B) for B tokens. A round takes K·c·t(B) +
-# t(B·(K + 1)) for about B·m tokens, m = 4 with this pair. So the gain is m·t(B) / (K·c·t(B) +
-# t(B·(K + 1))).
+# A verification reads K + 1 positions of each row. Let t(B, n) be the time of a target forward over
+# n new tokens in each of B rows, and d(B) that of the draft over one. The target alone emits a
+# token a row in t(B, 1). A round takes K·d(B) + t(B, K + 1), and emits m tokens in a row that is
+# live. So if the share s of the rows is live, the gain is s·m·t(B, 1) / (K·d(B) + t(B, K + 1)).
 #
-# Take t from a recording: the target alone, with up to 64 rows, on the native backend.
+# Take these from runs of this pair on the native backend, recorded without refill and prefill.
+# (`python -m book contexts`, in the folder docs, measures them again.)
 
-# %% tags=["claim-B4"]
-from numpy import interp
+# %% tags=["hide-input", "claim-B4"]
+from minispec.evidence.bench.measurements import FOLDER
+from minispec.io.files import read_json
 
-from minispec.evidence.bench.measurements import saved
-
-points, c, m = saved("batches").points, saved("speed").points[0].c, 4
-rows = [p.rows for p in points]
-times = [p.rows / p.target_only for p in points]
-
-
-def t(n):
-    """Seconds of a forward over n tokens; beyond the recording they grow in proportion."""
-    return float(interp(n, rows, times)) * max(1, n / rows[-1])
-
-
-gains = [m / (K * c + t(p.rows * (K + 1)) / t(p.rows)) for p in points]
-for p, gain in zip(points, gains, strict=True):
-    print(f"{p.rows:2} rows: gain {gain:.2f}, measured {p.gain:.2f} ({gain / p.gain - 1:+.0%})")
-assert gains[0] > 1 > gains[-1] and gains[-1] < points[-1].gain < points[0].gain
+recorded = read_json(FOLDER / "contexts.json")
+errors, K = [], recorded["k"]
+for run in recorded["batches"]:
+    m = 1 + torch.tensor(run["alphas"]).cumprod(0).sum()  # 1 + α₁ + α₁·α₂ + …, by position
+    gain = run["live"] * m * run["alone"] / (K * run["draft"] + run["verify"])
+    errors.append(gain / run["gain"] - 1)
+    print(f"{run['rows']:2} rows: t(B, 5) / t(B, 1) = {run['verify'] / run['alone']:.1f},", end=" ")
+    print(f"gain {gain:.2f}, measured {run['gain']:.2f} ({errors[-1]:+.0%})")
+assert max(map(abs, errors[1:])) <= 0.2
 
 # %% [markdown]
-# With this pair the measured gain shrinks as rows are added, until the target alone is about as
-# fast. The formula also falls below 1, but from 4 rows on it is too low. It prices one row of K + 1
-# positions as K + 1 rows, and takes c as constant. Which one is the reason was not measured. (It
-# also leaves out the time outside the models, which would make it too high, as with 1 and 2 rows.)
-# So an engine may draft while few prompts are there, and stop when many wait. That is lossless if
-# it decides before the tokens are drawn.
+# From two rows on the formula is right within 20%. It counts nothing but forwards, so it is too
+# high where a round is short: with one row.
+#
+# The first number says why the gain falls and rises. With few rows arithmetic fits into the time of
+# reading the weights. With more rows it is the limit, and five positions cost much more than one.
+# Then the caches no longer fit in the processor's fast memory. A forward fetches them once, for
+# five positions as for one.
+#
+# The longer the context, the more caches count (Sadhukhan et al. 2024, MagicDec). Here are forwards
+# in the sizes of the pair `english`, timed after contexts of several lengths, with its α.
+
+# %% tags=["claim-B4"]
+from minispec.show.plots.speed import gain_by_rows
+
+m, lines = sum(recorded["alpha"] ** i for i in range(K + 1)), {}
+for f in recorded["forwards"]:
+    gain = m * f["target"]["1"] / (K * f["draft"] + f["target"][str(K + 1)])
+    lines.setdefault(f["context"], []).append((f["rows"], gain))
+many = {context: line[-1][1] for context, line in lines.items()}
+assert many[64] < 1 < many[4096]
+gain_by_rows(lines, K)
+
+# %% [markdown]
+# With 64 rows a draft loses after 64 tokens, and gains after 4,096. An engine may draft while few
+# prompts are there, or where texts are long. That is lossless if it decides before the tokens are
+# drawn.
 #
 # `minispec bench --section batch` measures it for your machine, with refill and without.
 
@@ -481,7 +494,7 @@ wrote(one_round, commit, next_in_line, serve, measured=f"{result} not {shares[0]
 #   draft's is not, it takes more rounds.
 # - Each row accepts its own number of tokens, and may draft its own number. The block is as wide as
 #   its widest row.
-# - Where reading caches is not the limit, rows and drafts use the same spare arithmetic: from some
-#   number of rows on a draft hardly pays.
+# - Rows and drafts use the same spare arithmetic: with short texts a draft may lose from some
+#   number of rows on. With long contexts reading caches is the limit, and large batches still gain.
 #
 # Next, notebook 15: which rule should an engine use?

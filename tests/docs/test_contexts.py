@@ -36,4 +36,5 @@ def test_what_is_recorded_of_batches(monkeypatch):
     for row in run_batches(pair, [1, 3], new_tokens=24):
         assert row["low"] <= row["gain"] <= row["high"]
         assert len(row["alphas"]) == K and all(0 < alpha <= 1 for alpha in row["alphas"])
+        assert 0 < row["draft"] < row["alone"] < row["verify"]
         assert row["live"] == 1 if row["rows"] == 1 else 1 / 3 < row["live"] <= 1

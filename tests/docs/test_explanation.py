@@ -215,6 +215,7 @@ def test_what_the_cost_model_says_of_the_recorded_numbers():
     assert number["batch-peak-gain"] < number["batch-first-gain"] and number["batch-throughput"] > 1
     assert number["batch-peak-rows"] < number["batch-last-rows"]  # "beyond the peak …
     assert number["batch-last-gain"] > number["batch-peak-gain"]  # … more than at the peak"
+    assert number["short-gain"] < 1 < number["long-gain"]  # "a loss"
     assert number["memory-more"] < 100
     assert number["english-peak-gain"] < 1 < number["english-first-gain"]  # "at its peak, a loss"
     assert number["torch-over-native"] > 2 and number["torch-t5"] < number["t5"] + 1  # "does not say why"

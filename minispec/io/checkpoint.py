@@ -260,10 +260,7 @@ def with_vocabulary(model: GPT, vocab_size: int) -> GPT:
     weights = model.state_dict()
     for name in ("embed_tokens.weight", "lm_head.weight"):
         weights[name] = F.pad(weights[name], (0, 0, 0, missing))
-    resized.load_state_dict(weights, assign=True)
-    if model.config.tied:
-        resized.lm_head.weight = resized.embed_tokens.weight
-    return resized.requires_grad_(False).eval()
+    return fill(resized, weights, model.device, None)
 
 
 def describe_mismatch(model: nn.Module, weights: Mapping[str, Tensor]) -> str | None:

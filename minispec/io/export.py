@@ -86,11 +86,8 @@ def write_model(pair: Pair, model: GPT, folder: Path) -> None:
     write_json(folder / "config.json", read_json(folder / "config.json") | ids)
     write_json(folder / "generation_config.json", ids | {"pad_token_id": end})
     text = None if end is None else tokenizer.library.id_to_token(end)
-    described = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
+    described = CARD["tokenizer_config"] | {
         "model_max_length": model.max_length,
-        "model_input_names": ["input_ids", "attention_mask"],
-        "clean_up_tokenization_spaces": False,
         "eos_token": text,
         "pad_token": text,
         "chat_template": tokenizer.config.chat_template,

@@ -7,8 +7,8 @@ blocks of small integers become numbers.
 
 import mmap
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.model import GPT, GPTConfig
+from minispec.io.checkpoint import describe_mismatch, fill
 from minispec.io.files import format_value, read_table
 from minispec.io.llama import config_from_json
 
@@ -27,13 +28,6 @@ EMBEDDING = "token_embd.weight"
 HEAD = "output.weight"
 ROTARY = "rope_freqs.weight"
 SUFFIXES = (".weight", ".bias")
-# How Llama 3.1 and later scale positions. A file has the divisors that come of it; the largest is its factor.
-LLAMA_3 = {
-    "rope_type": "llama3",
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
-}
 ALIGNMENTS = tuple(2**n for n in range(3, 17))
 STRING = 8
 ARRAY = 9
@@ -149,20 +143,19 @@ def read_tensors(
     alignment = fields.get("general.alignment", 32)
     if type(alignment) is not int or alignment not in ALIGNMENTS:
         raise ValueError(f"general.alignment is {format_value(alignment)}; it should be a power of 2")
-    infos = unique(read_tensor(reader) for _ in range(count))
+    tensors = unique(read_tensor(reader) for _ in range(count))
     first = end = -(-reader.position // alignment) * alignment
-    tensors: dict[str, StoredTensor] = {}
-    for name, (kind, shape, offset, size) in infos.items():
+    for name, tensor in tensors.items():
         start = -(-end // alignment) * alignment
-        end = start + size
-        if first + offset != start or end > file_size:
+        end = start + tensor.size
+        if first + tensor.start != start or end > file_size:
             raise ValueError(f"{format_value(name)} does not lie where a tensor of its size has to")
-        tensors[name] = StoredTensor(kind, shape, start, size)
+        tensors[name] = replace(tensor, start=start)
     return tensors
 
 
-def read_tensor(reader: HeaderReader) -> tuple[str, tuple[int, tuple[int, ...], int, int]]:
-    """Reads what a header says of a tensor: its name; its kind, shape, offset and size in bytes."""
+def read_tensor(reader: HeaderReader) -> tuple[str, StoredTensor]:
+    """Reads what a header says of a tensor: its name, and where it lies after the header."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
     name = reader.text()
@@ -173,7 +166,8 @@ def read_tensor(reader: HeaderReader) -> tuple[str, tuple[int, tuple[int, ...], 
         raise ValueError(
             f"{format_value(name)} has shape {shape}; a row of {kind.name} has blocks of {block}"
         )
-    return name, (kind, tuple(reversed(shape)), reader.number("Q"), prod(shape) // block * block_size)
+    size = prod(shape) // block * block_size
+    return name, StoredTensor(kind, tuple(reversed(shape)), reader.number("Q"), size)
 
 
 def config_of(file: GGUFFile) -> GPTConfig:
@@ -189,7 +183,7 @@ def config_of(file: GGUFFile) -> GPTConfig:
     described = {"model_type": architecture_of(file), "tie_word_embeddings": HEAD not in file.tensors}
     if ROTARY in file.tensors:
         divisors = read_weight(file, ROTARY, None, torch.float64)
-        described["rope_scaling"] = LLAMA_3 | {"factor": float(divisors.max())}
+        described["rope_scaling"] = TABLES["llama3"] | {"factor": float(divisors.max())}
     if EMBEDDING in file.tensors:
         described["vocab_size"] = file.tensors[EMBEDDING].shape[0]
     config = config_from_json(usual | data | described, file.path)
@@ -224,40 +218,34 @@ def check_value(file: GGUFFile, key: str, value: object, only: object) -> None:
         raise ValueError(f"{file.path} has {key} {format_value(value)}; minispec reads {only!r} only")
 
 
-class GGUFWeights(Mapping[str, Tensor]):
-    """The weights of a file by the names of a model; one is read, and dequantised, when it is asked for."""
+def read_gguf(file: GGUFFile, device: str | torch.device, dtype: torch.dtype) -> GPT:
+    """Reads the model of a file; ValueError if it is none of ours, or lacks weights of it."""
+    config = config_of(file)
+    with torch.device("meta"):
+        model = GPT(config)
+    names = stored_names(file, model)
+    outlines = {name: torch.empty(file.tensors[key].shape, device="meta") for name, key in names.items()}
+    if mismatch := describe_mismatch(model, outlines):
+        raise ValueError(f"{file.path} does not fit its own config: {mismatch}")
+    if config.tied:
+        del names["lm_head.weight"]  # it is the embedding, which is read once
+    is_permuted = architecture_of(file) in TABLES["permuted"]
+    heads = {"q_proj": config.heads, "k_proj": config.kv_heads} if is_permuted else {}
+    weights = {
+        name: read_weight(file, key, heads.get(name.split(".")[-2]), dtype) for name, key in names.items()
+    }
+    return fill(model, weights, device, dtype)
 
-    def __init__(self, file: GGUFFile, model: GPT, dtype: torch.dtype) -> None:
-        """Finds the tensors of a model; those that it does not know keep the names of llama.cpp."""
-        from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
-        architectures = {name: number for number, name in MODEL_ARCH_NAMES.items()}
-        table = get_tensor_name_map(architectures[architecture_of(file)], model.config.layers)
-        known = {table.get_name(name, SUFFIXES): name for name in model.state_dict()}
-        self._names = {known.get(name, name): name for name in file.tensors if name != ROTARY}
-        if model.config.tied:
-            self._names["lm_head.weight"] = EMBEDDING
-        is_permuted = architecture_of(file) in TABLES["permuted"]
-        config = model.config
-        self._heads = {"q_proj": config.heads, "k_proj": config.kv_heads} if is_permuted else {}
-        self._file = file
-        self._dtype = dtype
+def stored_names(file: GGUFFile, model: GPT) -> dict[str, str]:
+    """Returns llama.cpp's name of each weight in a file, by the model's; an unknown one keeps its own."""
+    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
-    def __getitem__(self, name: str) -> Tensor:
-        """Reads one weight, [out, in] or [n]."""
-        heads = next((n for part, n in self._heads.items() if f".{part}." in name), None)
-        return read_weight(self._file, self._names[name], heads, self._dtype)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def outlines(self) -> dict[str, Tensor]:
-        """Returns a tensor without memory for each, [out, in] or [n]."""
-        shapes = {name: self._file.tensors[stored].shape for name, stored in self._names.items()}
-        return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+    architectures = {name: number for number, name in MODEL_ARCH_NAMES.items()}
+    table = get_tensor_name_map(architectures[architecture_of(file)], model.config.layers)
+    known = {table.get_name(name, SUFFIXES): name for name in model.state_dict()}
+    names = {known.get(name, name): name for name in file.tensors if name != ROTARY}
+    return names | {"lm_head.weight": EMBEDDING} if model.config.tied else names
 
 
 def read_weight(file: GGUFFile, name: str, heads: int | None, dtype: torch.dtype) -> Tensor:

@@ -21,7 +21,6 @@ CONTROL = 3
 USER_DEFINED = 4
 UNUSED = 5
 MAX_PIECE = 64  # characters of a piece that others are merged into; sentencepiece makes 16 by default
-SPACE = "▁"  # stands for a space in sentencepiece's pieces
 ENDS = ("eos", "eot", "eom")
 
 
@@ -101,20 +100,13 @@ def sentencepiece(file: GGUFFile, vocab: Mapping[str, int], kinds: Sequence[int]
     scores = of_each(file, "scores", float, kinds)
     normal = [piece for piece, i in vocab.items() if kinds[i] == NORMAL]
     unknown = [piece for piece, i in vocab.items() if kinds[i] == UNKNOWN]
-    prefix = file.fields.get("tokenizer.ggml.add_space_prefix", True) is True
-    prepend = [{"type": "Prepend", "prepend": SPACE}] if prefix else []
-    spaces = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+    normalizers, decoders = TABLES["sentencepiece"].values()
+    if file.fields.get("tokenizer.ggml.add_space_prefix", True) is not True:
+        normalizers = normalizers[1:]
+        decoders = decoders[:-1]
     return {
-        "normalizer": {"type": "Sequence", "normalizers": [*prepend, spaces]},
-        "decoder": {
-            "type": "Sequence",
-            "decoders": [
-                {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
-                {"type": "ByteFallback"},
-                {"type": "Fuse"},
-                {"type": "Strip", "content": " ", "start": int(prefix), "stop": 0},
-            ],
-        },
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "decoder": {"type": "Sequence", "decoders": decoders},
         "model": {
             "type": "BPE",
             "vocab": vocab,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from minispec.core.model import GPT
@@ -21,8 +20,7 @@ from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelLayers
 from minispec.io.checkpoint import SHIPPED, Pair, cache_folder, describe_mismatch, tensors_hash
 from minispec.io.files import format_path, format_value, readable_folder, write_tensors
-from minispec.io.llama import check_types
-from minispec.io.speculators import load_eagle3
+from minispec.io.speculators import load_eagle3, read_weights
 
 # Makes the module of a kind for a target, given a number: the exit's layer, how many heads or layers.
 MAKERS: dict[str, Callable[[GPT, int], nn.Module]] = {
@@ -70,21 +68,18 @@ def load_heads(pair: Pair, kind: str) -> tuple[nn.Module, dict[str, Any]]:
     if path is None:
         advice = f"train it with: minispec train --drafter {kind} --pair {format_value(pair.name)}"
         raise ValueError(f"the pair {pair.name} has no {kind} drafter; {advice}")
-    try:
-        with safe_open(path, framework="pt") as file:
-            info = json.loads((file.metadata() or {})["minispec"])
-            weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        number = info["number"]
-        if info["kind"] != kind or type(number) is not int or not 1 <= number <= MAX_NUMBER:
-            raise ValueError(f"it says kind {format_value(info['kind'])}, number {format_value(number)}")
-        target_sha256 = info["target_sha256"]
-        check_types(weights)
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read as a drafter: {error}") from error
+    weights, info = read_weights(path)
+    found = info.get("kind")
+    number = info.get("number")
+    if found != kind or type(number) is not int or not 1 <= number <= MAX_NUMBER:
+        raise ValueError(
+            f"{path} cannot be read as a drafter: it says kind {format_value(found)}, "
+            f"number {format_value(number)}"
+        )
     module = MAKERS[kind](pair.target, number)
     if mismatch := describe_mismatch(module, weights):
         raise ValueError(f"{path} was made for another target: {mismatch}")
-    if target_sha256 != target_hash(pair):
+    if info.get("target_sha256") != target_hash(pair):
         raise ValueError(f"{path} was made for another target, of the same sizes; train it again")
     module.load_state_dict(weights)
     return module.to(pair.target.device, pair.target.dtype).requires_grad_(False).eval(), info

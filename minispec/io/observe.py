@@ -56,22 +56,18 @@ def record(
     drafter: Drafter | None,
     prompts: Sequence[Sequence[int] | Request],
     *,
-    after_round: Callable[[], object] = lambda: None,
     observing: Callable[..., Iterator[ObservedRound]] = observe,
     **settings: Any,
 ) -> Trace:
     """Runs `speculate`, with the same arguments, to its end and returns the whole trace.
 
-    `after_round` is called after each round. `observing` runs the loop: `observe`, or that of a backend.
+    `observing` runs the loop: `observe`, or that of a backend.
     """
     cap, eos = settings.get("max_new_tokens"), settings.get("eos")
     requests = requests_of(prompts, cap, eos, target.vocab_size, target.max_length)
-    rounds: list[ObservedRound] = []
-    for r in observing(target, drafter, requests, **settings):
-        rounds.append(r)
-        after_round()
+    rounds = tuple(observing(target, drafter, requests, **settings))
     prompt_tokens = tuple(tuple(request.prompt) for request in requests)
-    return Trace(prompt_tokens, run_config(target, drafter, requests, settings), tuple(rounds))
+    return Trace(prompt_tokens, run_config(target, drafter, requests, settings), rounds)
 
 
 def run_config(

@@ -5,7 +5,7 @@ that were drawn: `LoggingRng` notes them. Figures show the number that was compa
 here draws: `SeededRng` does, in the same order, so that a text is the same with and without the notes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, repeat, starmap
 from typing import Any, Literal
@@ -17,8 +17,8 @@ from minispec.core.batch import Request
 from minispec.core.draft import Drafter
 from minispec.core.model import LanguageModel
 from minispec.core.rng import Place, Rng, RoundPlan, SeededRng
-from minispec.io.observe import record
-from minispec.io.trace import Trace, row_of
+from minispec.io.observe import observe, record
+from minispec.io.trace import ObservedRound, Trace, row_of
 
 DrawKind = Literal["accept", "pick"]
 
@@ -155,8 +155,10 @@ def record_run(
     """
     draws: list[tuple[Draw, ...]] = []
 
-    def keep_draws() -> None:
-        draws.append(rng.take() if isinstance(rng, LoggingRng) else ())
+    def observing(*arguments: Any, **settings: Any) -> Iterator[ObservedRound]:
+        for r in observe(*arguments, **settings):
+            draws.append(rng.take() if isinstance(rng, LoggingRng) else ())
+            yield r
 
-    trace = record(target, drafter, prompts, rng=rng, after_round=keep_draws, **settings)
+    trace = record(target, drafter, prompts, rng=rng, observing=observing, **settings)
     return Recording(trace, tuple(words), tuple(draws), dict(info or {}))

@@ -22,12 +22,11 @@ from minispec.io.files import read_json, read_table, write_text_file
 from minispec.io.recording import Draw, DrawKind, Recording
 from minispec.io.recording_check import IsAllowed, check_run, check_values, integers, is_number
 from minispec.io.recording_numbers import (
-    dist_from_json,
     dist_to_json,
+    dists_from_json,
     logits_from_json,
     logits_to_json,
     round_number,
-    tensor_from_json,
 )
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
 
@@ -46,7 +45,6 @@ PARSERS: Mapping[str, Callable[[Any], Any]] = {  # what turns a JSON value into 
     "integers": partial(torch.tensor, dtype=torch.long),
     "flags": partial(torch.tensor, dtype=torch.bool),
     "lengths": lambda moments: CacheLengths(*_as_tuples(moments)),
-    "seconds": lambda phases: {phase: float(seconds) for phase, seconds in phases.items()},
 }
 
 
@@ -193,12 +191,10 @@ def _round_from_json(data: Mapping[str, Any], vocab_size: int, prompt_count: int
         record, _, attribute = field.attribute.rpartition(".")
         records[record][attribute] = value
     return ObservedRound(
-        draft=Draft(
-            probs=tensor_from_json(data["q"], dist_from_json, vocab_size, rows, k), **records["draft"]
-        ),
+        draft=Draft(probs=dists_from_json(data["q"], vocab_size, rows, k), **records["draft"]),
         target_hidden=torch.zeros(rows, k + 1, 0),  # no figure shows them: they are not stored
-        target_probs=tensor_from_json(data["p"], dist_from_json, vocab_size, rows, k + 1),
-        target_logits=tensor_from_json(data["logits"], logits_from_json, vocab_size, rows, k + 1),
+        target_probs=dists_from_json(data["p"], vocab_size, rows, k + 1),
+        target_logits=logits_from_json(data["logits"], vocab_size, rows, k + 1),
         verdict=Verdict(**records["verdict"]),
         **records[""],
     )

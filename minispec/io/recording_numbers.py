@@ -6,6 +6,8 @@ largest are kept, and the log of what all others add up to in a softmax. Numbers
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import product
+from operator import truediv
 from typing import Any
 
 import torch
@@ -56,48 +58,40 @@ def _split(
     )
 
 
-def tensor_from_json(
-    stored: Any, parse: Callable[..., Tensor], vocab_size: int, rows: int, positions: int
+def dists_from_json(stored: Any, vocab_size: int, rows: int, positions: int) -> Tensor:
+    """Reads distributions, the rest of each spread evenly: [rows, positions, V] float64, which sum to 1."""
+    dists = _read_vectors(stored, vocab_size, rows, positions, truediv)
+    totals = dists.sum(-1, keepdim=True)
+    is_wrong = ~((totals - 1).abs() < 1e-5) | (dists < 0).any(-1, keepdim=True)
+    if is_wrong.any():
+        raise ValueError(f"a distribution has a number below 0, or sums to {totals[is_wrong][0]:.6g}")
+    return dists / totals
+
+
+def logits_from_json(stored: Any, vocab_size: int, rows: int, positions: int) -> Tensor:
+    """Reads logits, of which those that were not stored are alike: [rows, positions, V] float64."""
+    return _read_vectors(
+        stored, vocab_size, rows, positions, lambda log_sum, others: log_sum - math.log(others)
+    )
+
+
+def _read_vectors(
+    stored: Any, vocab_size: int, rows: int, positions: int, share: Callable[[float, int], float]
 ) -> Tensor:
-    """Reads distributions or logits: [rows, width, size] float64."""
+    """Returns [rows, positions, V] float64: numbers at their ids; at all others their share of the rest.
+
+    share: of one of the others, given the rest and how many they are; without a rest it is −∞.
+    """
     check_values("distributions", stored, [rows, positions, 3])
-    vectors = [parse(*entry, vocab_size) for row in stored for entry in row]
-    return torch.cat([torch.zeros(0).double(), *vectors]).view(rows, positions, vocab_size)
-
-
-def dist_from_json(ids: list[int], probs: list[float], remaining_mass: float, vocab_size: int) -> Tensor:
-    """Reads a distribution over so many ids; the rest is spread evenly: [V] float64, which sums to 1."""
-    check_values("what is left of a distribution", remaining_mass, [], is_number)
-    dist = _fill_tensor(ids, probs, vocab_size, lambda others: remaining_mass / others)
-    total = float(dist.sum())
-    if not abs(total - 1) < 1e-5 or bool((dist < 0).any()):
-        raise ValueError(f"a distribution has a number below 0, or sums to {total:.6g}")
-    return dist / total
-
-
-def logits_from_json(
-    ids: list[int], values: list[float], remaining_mass: float | None, vocab_size: int
-) -> Tensor:
-    """Reads logits of so many ids, of which those that were not stored are alike: [V] float64."""
-    check_values(
-        "what is left of logits", remaining_mass, [], lambda value: value is None or is_number(value)
-    )
-    return _fill_tensor(
-        ids,
-        values,
-        vocab_size,
-        lambda others: -math.inf if remaining_mass is None else remaining_mass - math.log(others),
-    )
-
-
-def _fill_tensor(
-    ids: list[int], values: list[float], vocab_size: int, value_of_other: Callable[[int], float]
-) -> Tensor:
-    """Returns [V] float64: the values at the ids; value_of_other(how many others there are) at all others."""
-    check_values("ids", ids, [None], integers(0, vocab_size - 1))
-    check_values("numbers", values, [len(ids)], is_number)
-    if len(set(ids)) != len(ids):
-        raise ValueError("an id has two numbers")
-    tensor = torch.full((vocab_size,), value_of_other(max(vocab_size - len(ids), 1)), dtype=torch.float64)
-    tensor[ids] = torch.tensor(values, dtype=torch.float64)
-    return tensor
+    vectors = torch.full((rows, positions, vocab_size), -math.inf, dtype=torch.float64)
+    for row, i in product(range(rows), range(positions)):
+        ids, numbers, rest = stored[row][i]
+        check_values("ids", ids, [None], integers(0, vocab_size - 1))
+        check_values("numbers", numbers, [len(ids)], is_number)
+        if len(set(ids)) != len(ids):
+            raise ValueError("an id has two numbers")
+        if rest is not None:
+            check_values("what is left of a distribution", rest, [], is_number)
+            vectors[row, i] = share(rest, max(vocab_size - len(ids), 1))
+        vectors[row, i, ids] = torch.tensor(numbers, dtype=torch.float64)
+    return vectors

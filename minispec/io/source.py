@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from minispec.core.model import GPT
-from minispec.io.checkpoint import Pair, check_pair, describe_mismatch, fill, read_folder, with_vocabulary
+from minispec.io.checkpoint import Pair, check_pair, read_folder, with_vocabulary
 from minispec.io.files import format_path, printable_line
-from minispec.io.gguf import GGUFFile, GGUFWeights, config_of, open_gguf
+from minispec.io.gguf import GGUFFile, open_gguf, read_gguf
 from minispec.io.gguf_tokenizer import load_gguf_tokenizer
 from minispec.io.hub import download
 from minispec.io.tokenizer import Tokenizer, first_difference, load_tokenizer
@@ -71,13 +71,7 @@ def read_model(source: Source, *, device: str | torch.device, dtype: torch.dtype
     """Reads one model; a ValueError says what is wrong with it. The arguments are those of `load_model`."""
     if source.gguf is None:
         return read_folder(source.path, device=device, dtype=dtype)
-    config = config_of(source.gguf)
-    with torch.device("meta"):
-        model = GPT(config)
-    weights = GGUFWeights(source.gguf, model, dtype or torch.float32)
-    if mismatch := describe_mismatch(model, weights.outlines()):
-        raise ValueError(f"{source.path} does not fit its own config: {mismatch}")
-    return fill(model, weights, device, dtype)
+    return read_gguf(source.gguf, device, dtype or torch.float32)
 
 
 def load_models(

@@ -20,6 +20,7 @@ from minispec.io.files import (
     check_regular,
     format_value,
     read_json,
+    read_table,
     replace_folder,
     write_json,
     write_tensors,
@@ -28,13 +29,8 @@ from minispec.io.llama import WEIGHTS, check_field, check_types, config_from_jso
 
 CONFIG = "config.json"
 KIND = "speculators_model_type"
-# What is read only so: there are heads that norm what they join, or what they feed back.
-REQUIRED = {
-    KIND: "eagle3",
-    "norm_before_fc": False,
-    "fc_norm": False,
-    "norm_output": False,
-}
+TABLES = read_table(__file__, "speculators.toml")
+REQUIRED = TABLES["required"]
 TAPS = "eagle_aux_hidden_state_layer_ids"
 NORMED = "norm_before_residual"
 KNOWN = "draft_vocab_size"
@@ -66,12 +62,6 @@ def save_eagle3(layer: Eagle3Layer, folder: Path, target: str, k: int, info: Map
         k: how many tokens it is meant to draft.
         info: how it was trained, and `target_sha256`.
     """
-    method = {
-        "proposal_type": "greedy",
-        "speculative_tokens": k,
-        "verifier_accept_k": 1,
-        "accept_tolerance": 0.0,
-    }
     config = {
         "architectures": ["Eagle3Speculator"],
         **REQUIRED,
@@ -80,9 +70,8 @@ def save_eagle3(layer: Eagle3Layer, folder: Path, target: str, k: int, info: Map
         NORMED: layer.adds_to_normed,
         TAPS: [*layer.taps],
         "speculators_config": {
-            "algorithm": "eagle3",
-            "default_proposal_method": "greedy",
-            "proposal_methods": [method],
+            **TABLES["speculators_config"],
+            "proposal_methods": [TABLES["method"] | {"speculative_tokens": k}],
             "verifier": {"name_or_path": target, "architectures": ["LlamaForCausalLM"]},
         },
     }

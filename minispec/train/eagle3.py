@@ -12,45 +12,27 @@ from itertools import count
 from math import nan
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, Self, cast
+from typing import NamedTuple, Self, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from minispec.core.batch import Request
 from minispec.core.model import GPT, Block
 from minispec.drafters.eagle3 import Eagle3Layer, JoinedBlock, TappedGPT
 from minispec.io.chat import mark_of, render_chats
-from minispec.io.files import read_json, write_json
+from minispec.io.files import read_json, read_table, write_json
 from minispec.io.speculators import usual_taps
 from minispec.io.tokenizer import Tokenizer
 from minispec.native.backend import Models
 from minispec.native.eagle3 import NativeTappedGPT
 from minispec.native.model import NativeGPT
-from minispec.train.heads import UnrolledCache, decayed_mean, unrolled_mask
+from minispec.train.heads import decayed_mean, one_later, unrolled_views
 from minispec.train.training import Progress, Reporter, State, autocast, descend, divergence
 
-FIRST_WORDS = (
-    *(
-        "What",
-        "How",
-        "Why",
-        "Who",
-        "When",
-        "Which",
-        "Can",
-        "Could",
-        "Is",
-        "Are",
-        "Do",
-        "Should",
-        "I",
-        "My",
-        "If",
-    ),
-    *("Write", "Give", "Explain", "Tell", "Please", "List", "Describe", "Make", "Help", "Suggest", "Compare"),
-)
+FIRST_WORDS = read_table(__file__, "eagle3.toml")["first_words"]
 TEMPERATURE = 0.9  # of messages; answers are the most probable ones
 MESSAGE = 36  # tokens of a message, at most
 ANSWER = 200  # tokens of an answer, at most
@@ -101,10 +83,18 @@ def decode(
     """Lets a target go on with prompts, up to an end or so many tokens: the new ones, of each prompt."""
     backend = models.backend
     requests = [Request(prompt, most, frozenset(ends)) for prompt in prompts]
-    settings: dict[str, Any] = {"k": 0, "verifier": backend.verifier("rejection")}
-    settings |= {"warp": backend.warp(temperature), "rng": backend.rng(seed)}
     texts: list[list[int]] = [[] for _ in prompts]
-    for r in backend.observe(models.target, None, requests, batch_size=min(ROWS, len(prompts)), **settings):
+    rounds = backend.observe(
+        models.target,
+        None,
+        requests,
+        k=0,
+        verifier=backend.verifier("rejection"),
+        warp=backend.warp(temperature),
+        rng=backend.rng(seed),
+        batch_size=min(ROWS, len(prompts)),
+    )
+    for r in rounds:
         for prompt_id, emitted in zip(r.prompt_ids, r.emitted, strict=True):
             texts[prompt_id] += emitted
     return texts
@@ -119,7 +109,7 @@ def write_prompts(models: Models, tokenizer: Tokenizer, seed: int) -> list[list[
         return [[*token, *text] for token, text in zip(tokens, sampled, strict=True)]
     mark = mark_of("message")
     before, _, after = render_chats(tokenizer, [[{"role": "user", "content": mark}]])[0].partition(mark)
-    rest = tokenizer.encode_rendered(after)[len(tokenizer.begin) :]
+    rest = tokenizer.encode_rendered(after)
     words = torch.randint(len(FIRST_WORDS), (MESSAGES,), generator=generator).tolist()
     beginnings = [tokenizer.encode_rendered(before + FIRST_WORDS[word]) for word in words]
     messages = decode(models, beginnings, MESSAGE, TEMPERATURE, seed, tokenizer.ends)
@@ -214,10 +204,9 @@ class Batch(NamedTuple):
 
 def batch_of(texts: Sequence[Text], states: Sequence[Tensor], width: int) -> Batch:
     """Pads texts, and their states [n, (taps + 1) · D]; width: D."""
-    longest = max(len(text.ids) for text in texts)
-    padded = torch.stack([F.pad(x, (0, 0, 0, longest - len(x))) for x in states])  # [B, n + 1, …]
-    tokens = torch.tensor([text.ids + [0] * (longest - len(text.ids)) for text in texts])
-    at = torch.arange(1, longest)
+    padded = pad_sequence([*states], batch_first=True)  # [B, n + 1, …]
+    tokens = pad_sequence([torch.tensor(text.ids) for text in texts], batch_first=True)
+    at = torch.arange(1, tokens.shape[1])
     begins, ends = (torch.tensor(x)[:, None] for x in ([t.begin for t in texts], [len(t.ids) for t in texts]))
     learned = (at >= begins - 1) & (at < ends - 1)
     return Batch(tokens[:, 1:], padded[:, :-1, :-width], padded[:, 1:, -width:], learned)
@@ -240,13 +229,12 @@ def make_eagle3(target: GPT, ids: Tensor, ffn: int) -> Eagle3Layer:
     with torch.no_grad():
         layer.fc.weight.normal_(0, 0.002)
         layer.fc.weight[:, -width:] += torch.eye(width)
-        pairs = [(mine.q_proj, theirs.q_proj), (mine.k_proj, theirs.k_proj), (mine.v_proj, theirs.v_proj)]
-        for both, half in pairs:
-            both.weight.normal_(0, 0.02)
-            both.weight[:, width:] = half.weight
+        for name in ("q_proj", "k_proj", "v_proj"):
+            weight = getattr(mine, name).weight.normal_(0, 0.02)
+            weight[:, width:] = getattr(theirs, name).weight
         mine.o_proj.weight.copy_(theirs.o_proj.weight)
-        block.mlp.gate_proj.weight[:inner] = last.mlp.gate_proj.weight[:inner]
-        block.mlp.up_proj.weight[:inner] = last.mlp.up_proj.weight[:inner]
+        for name in ("gate_proj", "up_proj"):
+            getattr(block.mlp, name).weight[:inner] = getattr(last.mlp, name).weight[:inner]
         block.mlp.down_proj.weight[:, :inner] = last.mlp.down_proj.weight[:, :inner]
         block.hidden_norm.weight.copy_(last.input_layernorm.weight)
         block.post_attention_layernorm.weight.copy_(last.post_attention_layernorm.weight)
@@ -267,12 +255,10 @@ def guesses(
     embedded = F.dropout(target.embed_tokens(batch.tokens), dropout)
     features = layer.fc(F.dropout(batch.streams, dropout))
     learned = batch.learned
-    cache = UnrolledCache()
-    for step in range(steps):
-        view = target.view(n, None)._replace(mask=unrolled_mask(n, step), cache=cache)
+    for view in unrolled_views(target, n, steps):
         after = layer(embedded, features, view)
         yield layer.logits(after[learned]), learned
-        features = F.pad(after[:, :-1], (0, 0, 1, 0))
+        features = one_later(after)
         learned = batch.learned & F.pad(learned[:, :-1], (1, 0))
 
 

@@ -5,7 +5,7 @@ distribution of a later token (Kullback–Leibler divergence, Hinton et al. 2015
 target writes. Each guesses in a way of its own; the loss and the loop are the same for all.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,18 @@ def unrolled_mask(n: int, step: int) -> Tensor:
     return torch.cat([distance >= step, *(distance == step - i for i in range(1, step + 1))], dim=1)
 
 
+def unrolled_views(target: GPT, n: int, steps: int) -> Iterator[View]:
+    """Yields what a layer sees of a text of n tokens at each step of drafts that begin everywhere."""
+    cache = UnrolledCache()
+    for step in range(steps):
+        yield target.view(n, None)._replace(mask=unrolled_mask(n, step).to(target.device), cache=cache)
+
+
+def one_later(features: Tensor) -> Tensor:
+    """Moves features [B, n, D] to the next token; before the first there are none."""
+    return F.pad(features[:, :-1], (0, 0, 1, 0))
+
+
 def unroll(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor, steps: int) -> list[Tensor]:
     """Drafts along a text [B, n], of which the target has features [B, n, D], from everywhere at once.
 
@@ -93,11 +105,8 @@ def unroll(layer: FeatureLayer, target: GPT, tokens: Tensor, hidden: Tensor, ste
     """
     n = tokens.shape[1]
     features = [hidden]
-    cache = UnrolledCache()
-    for step in range(steps):
-        before = F.pad(features[-1][:, :-1], (0, 0, 1, 0))  # none before the first token
-        view = target.view(n, None)._replace(mask=unrolled_mask(n, step).to(tokens.device), cache=cache)
-        features.append(layer.through(tokens, before, target, view))
+    for view in unrolled_views(target, n, steps):
+        features.append(layer.through(tokens, one_later(features[-1]), target, view))
     return features[1:]
 
 

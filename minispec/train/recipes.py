@@ -13,12 +13,7 @@ from minispec.core.model import GPTConfig
 from minispec.io.files import read_table
 from minispec.train.grammar import KINDS
 
-# The curricula of a recipe, and their names in `pair.json`.
-CURRICULA = {
-    "target_stages": "target_lessons",
-    "draft_stages": "draft_lessons",
-    "distill_stages": "distill_lessons",
-}
+CURRICULA = ("target_stages", "draft_stages", "distill_stages")  # in `pair.json` they are called lessons
 
 
 @dataclass(frozen=True)
@@ -75,13 +70,14 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the recipe as `pair.json` has it."""
-        return {CURRICULA.get(name, name): value for name, value in asdict(self).items()}
+        return {name.replace("_stages", "_lessons"): value for name, value in asdict(self).items()}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Recipe":
         """Reads what `to_json` returns; ValueError if it is no recipe."""
         try:
-            return recipe_of(data, GPTConfig, CURRICULA)
+            fields = {name.replace("_lessons", "_stages"): value for name, value in data.items()}
+            return recipe_of(fields, GPTConfig)
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is no recipe of a training: {error}") from error
 
@@ -99,22 +95,19 @@ def gpt(layers: int, width: int, heads: int, kv_heads: int, ffn: int, vocab_size
     return GPTConfig(*sizes, max_length=256, tied=True, rope_theta=1000.0)
 
 
-def recipe_of(
-    data: Mapping[str, Any], config: Callable[..., GPTConfig], curricula: Mapping[str, str]
-) -> Recipe:
-    """Makes a recipe of plain data: sizes by `config`, curricula by the names that they have there."""
+def recipe_of(data: Mapping[str, Any], config: Callable[..., GPTConfig]) -> Recipe:
+    """Makes a recipe of plain data: sizes by `config`."""
     fields = dict(data)
     for name in ("target", "draft"):
         fields[name] = config(**fields[name])
-    for name, key in curricula.items():
-        fields[name] = tuple(CurriculumStage(**stage) for stage in fields.pop(key))
+    for name in CURRICULA:
+        fields[name] = tuple(CurriculumStage(**stage) for stage in fields[name])
     fields["written"] = tuple(map(tuple, fields.get("written", ())))
     return Recipe(**fields)
 
 
-TABLE_CURRICULA = {name: name for name in CURRICULA}  # in recipes.toml they have the names of the fields
 RECIPES = {
-    name: recipe_of({"name": name, "seed": 0, "tokenizer": "bpe"} | table, gpt, TABLE_CURRICULA)
+    name: recipe_of({"name": name, "seed": 0, "tokenizer": "bpe"} | table, gpt)
     for name, table in read_table(__file__, "recipes.toml").items()
 }
 QUICK, STORIES, OWN_TEXT = (RECIPES[name] for name in ("quick", "stories", "own-text"))

@@ -5,12 +5,10 @@ process writes its part, and reads what it needs.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import torch
 from torch import Tensor
 
 # What checkpoints need takes a second to import, so only who writes or reads one imports it.
@@ -29,17 +27,16 @@ def write_shards(folder: Path, tensors: Mapping[str, Tensor]) -> None:
         dcp.save(copies, storage_writer=writer)
 
 
-def read_shards(folder: Path, empty: Callable[[str, torch.Size], Tensor]) -> dict[str, Tensor]:
-    """Reads all tensors of a folder, [n, ...] each; `empty` makes what each name and size is read into."""
+def read_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
+    """Reads tensors of a folder, by their names, into tensors that are there, [n, ...] each.
+
+    Raises an error if one is not in the folder, or has another size.
+    """
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
-    reader = HuggingFaceStorageReader(str(folder))
-    stored: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
-    tensors = {name: empty(name, entry.size) for name, entry in stored.items()}
     with single_errors():
-        dcp.load(tensors, storage_reader=reader)
-    return tensors
+        dcp.load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)))
 
 
 @contextmanager

@@ -211,9 +211,21 @@ class State:
         self.processes = processes
         self.step = 0  #: optimizer steps done
         self.seconds = 0.0  #: spent so far
-        for folder in self.saved():
-            if self._take_up(folder):
-                break
+        if folders := self.saved():
+            self._start_optimizers()
+            if not any(map(self._take_up, folders)):
+                for optimizer, _ in optimizers:
+                    optimizer.state.clear()
+
+    def _start_optimizers(self) -> None:
+        """Makes what optimizers remember, to be read into, by a step of no length with gradients of zero."""
+        for optimizer, _ in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = 0.0
+                for weight in group["params"]:
+                    weight.grad = torch.zeros_like(weight)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
 
     def saved(self) -> list[Path]:
         """Returns the folders of states that were saved, the latest first."""
@@ -260,35 +272,16 @@ class State:
             files = len(list(folder.glob("*.safetensors")))
             if (progress["fingerprint"], progress["files"]) != (self.fingerprint, files):
                 return False
-            tensors = read_shards(folder, self._empty)
+            own = self._tensors()
+            stored = {name: torch.zeros_like(tensor) for name, tensor in own.items()}
+            read_shards(folder, stored)
         except (OSError, SafetensorError, ValueError, LookupError, RuntimeError, AssertionError):
             return False  # nothing usable is there
-        weights: dict[str, Tensor] = {}
-        states: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.optimizers]
-        for name, tensor in tensors.items():
-            kind, _, rest = name.partition(".")
-            if kind == "model":
-                weights[rest] = tensor
-            else:
-                number, index, key = rest.split(".")
-                value = tensor[0] if key == "step" else tensor
-                states[int(number)].setdefault(int(index), {})[key] = value
-        self.model.load_state_dict(weights)
-        for (optimizer, _), state in zip(self.optimizers, states, strict=True):
-            optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+        for name, tensor in stored.items():
+            own[name].copy_(tensor)
         self.step = progress["step"]
         self.seconds = progress["seconds"]
         return True
-
-    def _empty(self, name: str, size: torch.Size) -> Tensor:
-        """Returns what a stored tensor of a name is read into: zeros, cut as its weight is."""
-        kind, _, rest = name.partition(".")
-        if kind == "model":
-            return torch.zeros_like(self.model.state_dict()[rest])
-        number, index, key = rest.split(".")
-        groups = self.optimizers[int(number)][0].param_groups
-        weights = [weight for group in groups for weight in group["params"]]
-        return torch.zeros(size) if key == "step" else torch.zeros_like(weights[int(index)])
 
 
 def make_optimizers(model: GPT, recipe: Recipe, processes: Processes = ALONE) -> Optimizers:

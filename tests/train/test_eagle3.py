@@ -12,6 +12,8 @@ from minispec.drafters.eagle3 import Eagle3Drafter, Eagle3GPT, Eagle3Layer, Tapp
 from minispec.io.checkpoint import weights_hash
 from minispec.io.files import write_json
 from minispec.io.speculators import usual_taps
+from minispec.io.tokenizer import END_OF_TEXT, Tokenizer
+from minispec.io.tokenizer_config import TokenizerConfig
 from minispec.native.backend import on_backend
 from minispec.train.eagle3 import (
     Eagle3Recipe,
@@ -22,6 +24,7 @@ from minispec.train.eagle3 import (
     guesses,
     make_eagle3,
     train_eagle3,
+    write_prompts,
     write_texts,
 )
 from minispec.train.training import divergence
@@ -164,3 +167,17 @@ def test_a_target_that_repeats_itself_writes_no_more(monkeypatch, tmp_path):
     models = on_backend(pair, "torch")
     texts = write_texts(models, pair.tokenizer, recipe, tmp_path, lambda progress: None)
     assert len(texts) == 1
+
+
+def test_what_follows_a_message_is_whole(monkeypatch):
+    """After a message comes all that the template has there, also where BOS stands before a prompt."""
+    config = TokenizerConfig(
+        {"bos_token": END_OF_TEXT}, add_bos=True, chat_template="U{{ messages[0].content }} and then"
+    )
+    tokenizer = Tokenizer(load_pair("stories").tokenizer.library, config)
+    message = [*tokenizer.encode_rendered(" the cat sat"), *tokenizer.ends]
+    monkeypatch.setattr(
+        "minispec.train.eagle3.decode", lambda models, prompts, *rest: [message] * len(prompts)
+    )
+    prompts = write_prompts(None, tokenizer, 0)
+    assert all(tokenizer.decode(prompt).endswith(" the cat sat and then") for prompt in prompts)

@@ -14,7 +14,7 @@ from minispec.io.trace import ObservedRound
 from minispec.show.step_html import PAGE, stepper_html
 from minispec.show.step_records import Step, Token
 from minispec.show.step_rounds import ENDS, RoundSteps, settled
-from minispec.show.text import check_chain, count, printable, quoted
+from minispec.show.text import check_chain, count, live_rounds, printable, quoted
 
 RoundRow = tuple[ObservedRound, int]  # a round, and the row of it that is shown
 
@@ -83,7 +83,7 @@ def steps(recording: Recording, prompt: int = 0, rounds: int | None = None) -> l
     if rounds is not None and rounds < 1:
         raise ValueError(f"rounds must be at least 1, not {rounds}")
     trace = recording.trace
-    live = [(r, row) for r, row in trace.rounds_of(prompt) if r.live[row]]
+    live = live_rounds(trace, prompt)
     live_rows = live[:rounds]
     for r, row in live_rows:
         check_chain(r, row)

@@ -15,7 +15,7 @@ from rich.text import Text
 from minispec.core.records import Round
 from minispec.io.stream import TextStream
 from minispec.io.tokenizer import Tokenizer
-from minispec.io.trace import ObservedRound, Statistics, row_of
+from minispec.io.trace import ObservedRound, Statistics, Trace, row_of
 from minispec.show.signs import STATES
 
 Glyphs = Mapping[str, str]  # one sign per kind of token
@@ -103,6 +103,11 @@ def with_rejected(r: Round, row: int) -> list[tuple[int, str]]:
             tokens.append((int(r.draft.tokens[row, r.rejected(row)[0]]), "rejected"))
         tokens.append((token, kind))
     return tokens
+
+
+def live_rounds(trace: Trace, prompt: int) -> list[tuple[ObservedRound, int]]:
+    """Returns the rounds that a prompt takes part in, each with its row there, until its text ends."""
+    return [(r, row) for r, row in trace.rounds_of(prompt) if r.live[row]]
 
 
 def check_chain(r: Round, row: int = 0) -> None:

@@ -228,12 +228,13 @@ def losses_table(info: Mapping[str, Mapping[str, float]], floor: float | None) -
     for column in ("model", "parameters", "steps", "seconds", "loss, nats/token"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for stage, measures in info.items():
-        numbers = (
-            f"{int(measures['parameters']):,}",
-            str(int(measures["steps"])),
+        table.add_row(
+            Text(printable(stage)),
+            f"{measures['parameters']:,.0f}",
+            f"{measures['steps']:.0f}",
             f"{measures['seconds']:.0f}",
+            f"{measures['validation_loss']:.4f}",
         )
-        table.add_row(Text(printable(stage)), *numbers, f"{measures['validation_loss']:.4f}")
     if floor is not None:
         table.add_row("entropy of the grammar", "", "", "", f"{floor:.4f}")
     return table

@@ -146,7 +146,7 @@ PICTURES = {
     "other times": lambda: timeline(RUN, WORDS, WorkTimes(2.0, 0.25, 1.5), tokens=3),
     "rows": lambda: row_slots({"in turns": TURNS, "refilled": REFILLED}),
     "mask": lambda: attention_mask(43, 5, [" cat", " sat", " on", " the", " mat", "."]),
-    "mask of five": lambda: attention_mask(5, 1, ["pending", "draft 1"]),
+    "mask of five": lambda: attention_mask(5, 1, ["pending", "drafted"]),
     "mask of none": lambda: attention_mask(0, 0, ["pending"]),
     "tree": lambda: tree_mask(PARENTS, TREE, first=46),
     "shapes": lambda: tree_shapes({"sure": [0, 1, 2, 3], "in doubt": [0, 0, 1, 1]}),

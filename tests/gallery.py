@@ -54,7 +54,8 @@ def of_traces():
     yield timeline.timeline(trace, words)
     r = next(r for r in trace.rounds if 0 < r.accepted(0) < r.drafted(0))
     yield drafts.draft_bars(r, words)
-    yield masks.attention_mask(r.target_cache.before[0], r.drafted(0))
+    block = [int(r.pending[0]), *r.draft.tokens[0].tolist()]
+    yield masks.attention_mask(r.target_cache.before[0], r.drafted(0), [words[token] for token in block])
     yield verification.verification_strip(r, words, drawn=numbers_drawn(recording, r.index))
     i = r.accepted(0)
     yield overlap(r.target_probs[0, i], r.draft.probs[0, i], words, int(r.draft.tokens[0, i]))

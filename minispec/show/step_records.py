@@ -46,7 +46,7 @@ class TokenBars:
     """One token in a chart of distributions."""
 
     text: str  #: of the token
-    mark: str  #: `guess` for the drafted token, `picked` for the one that is taken, else an empty string
+    mark: str  #: `guess` for the drafted token, `taken` for the one that is taken, else an empty string
     values: Mapping[str, float]  #: its probabilities by name: `p`, `q` and `residual`, or some of them
 
 

@@ -177,7 +177,7 @@ class RoundSteps:
         p = self._p[i]
         token = int(self._r.verdict.token[self._row])
         rejected = i < len(self._guesses)
-        marks = {token: "picked"} | ({self._guesses[i].id: "guess"} if rejected else {})
+        marks = {token: "taken"} | ({self._guesses[i].id: "guess"} if rejected else {})
         if is_one_hot(p):
             return f"Its most probable token is {self._word(token)}.", self._plain_chart(i, marks)
         source = "p"

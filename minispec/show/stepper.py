@@ -5,27 +5,18 @@ but one and adds buttons, a slider and keys. Where scripts are stripped all step
 another; where styles are stripped too, glyphs and tables still say everything.
 """
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from string import Template
 from typing import Any
 
 from minispec.io.recording import Recording
 from minispec.io.trace import ObservedRound
-from minispec.show.step_html import legend_html, step_html
+from minispec.show.step_html import PAGE, stepper_html
 from minispec.show.step_records import Step, Token
 from minispec.show.step_rounds import ENDS, RoundSteps, settled
-from minispec.show.text import check_chain, count, printable, quoted
+from minispec.show.text import check_chain, count, live_rounds, printable, quoted
 
 RoundRow = tuple[ObservedRound, int]  # a round, and the row of it that is shown
-HERE = Path(__file__).parent
-SCRIPT = "\n" + (HERE / "step.js").read_text(encoding="utf-8")
-PAGE = Template((HERE / "page.html").read_text(encoding="utf-8"))
-# In the rules & is the stepper, named twice: so they are stronger than those of the page around it.
-STYLE = (HERE / "step.css").read_text(encoding="utf-8").replace("&", ".minispec-stepper.minispec-stepper")
-STYLE = STYLE.replace("\n  ", " ").strip()
 
 
 class Stepper:
@@ -46,17 +37,7 @@ class Stepper:
 
     def html(self) -> str:
         """Returns a piece of HTML, the same for the same recording; several may stand on one page."""
-        count = len(self.steps)
-        blocks = [step_html(step, i, count, self._sampled) for i, step in enumerate(self.steps)]
-        return (
-            '<div class="minispec-stepper" role="group" tabindex="-1" '
-            f'aria-label="{html.escape(self.title, quote=True)}" '
-            'style="background:#ffffff;color:#1b1b1b;color-scheme:light">'
-            f"<style>{STYLE}</style>"
-            f'<p class="ms-name"><strong>{html.escape(self.title)}</strong></p>'
-            f"{''.join(blocks)}{legend_html()}"
-            f"<script>{SCRIPT}</script></div>"
-        )
+        return stepper_html(self.title, self.steps, self._sampled)
 
     def page(self) -> str:
         """Returns a whole HTML document with this stepper alone."""
@@ -75,7 +56,7 @@ class Stepper:
 
 def page(title: str, pieces: Sequence[str]) -> str:
     """Returns a whole HTML document with pieces such as `Stepper.html()`."""
-    return PAGE.substitute(title=html.escape(title), pieces="".join(pieces))
+    return PAGE.render(title=title, pieces=pieces)
 
 
 def default_title(recording: Recording) -> str:
@@ -102,7 +83,7 @@ def steps(recording: Recording, prompt: int = 0, rounds: int | None = None) -> l
     if rounds is not None and rounds < 1:
         raise ValueError(f"rounds must be at least 1, not {rounds}")
     trace = recording.trace
-    live = [(r, row) for r, row in trace.rounds_of(prompt) if r.live[row]]
+    live = live_rounds(trace, prompt)
     live_rows = live[:rounds]
     for r, row in live_rows:
         check_chain(r, row)

@@ -15,7 +15,7 @@ from rich.text import Text
 from minispec.core.records import Round
 from minispec.io.stream import TextStream
 from minispec.io.tokenizer import Tokenizer
-from minispec.io.trace import ObservedRound, Statistics, row_of
+from minispec.io.trace import ObservedRound, Statistics, Trace, row_of
 from minispec.show.signs import STATES
 
 Glyphs = Mapping[str, str]  # one sign per kind of token
@@ -103,6 +103,11 @@ def with_rejected(r: Round, row: int) -> list[tuple[int, str]]:
             tokens.append((int(r.draft.tokens[row, r.rejected(row)[0]]), "rejected"))
         tokens.append((token, kind))
     return tokens
+
+
+def live_rounds(trace: Trace, prompt: int) -> list[tuple[ObservedRound, int]]:
+    """Returns the rounds that a prompt takes part in, each with its row there, until its text ends."""
+    return [(r, row) for r, row in trace.rounds_of(prompt) if r.live[row]]
 
 
 def check_chain(r: Round, row: int = 0) -> None:
@@ -223,12 +228,13 @@ def losses_table(info: Mapping[str, Mapping[str, float]], floor: float | None) -
     for column in ("model", "parameters", "steps", "seconds", "loss, nats/token"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for stage, measures in info.items():
-        numbers = (
-            f"{int(measures['parameters']):,}",
-            str(int(measures["steps"])),
+        table.add_row(
+            Text(printable(stage)),
+            f"{measures['parameters']:,.0f}",
+            f"{measures['steps']:.0f}",
             f"{measures['seconds']:.0f}",
+            f"{measures['validation_loss']:.4f}",
         )
-        table.add_row(Text(printable(stage)), *numbers, f"{measures['validation_loss']:.4f}")
     if floor is not None:
         table.add_row("entropy of the grammar", "", "", "", f"{floor:.4f}")
     return table

@@ -150,15 +150,11 @@ def tiled(
 
 def twin_of(lines: Sequence[Line], heads: Sequence[str] = ()) -> str:
     """Returns the same lines in characters; a tile without a text is a dash."""
-    rows = [["", *heads]]
+    rows = [["", *heads]] if heads else []
     for line in lines:
-        if line.cells:
-            texts = [[cell.text or "-" * bool(cell.look)] + ["…"] * (cell.wide - 1) for cell in line.cells]
-            rows.append([line.label, *chain(*texts), line.note])
-    head, *table = aligned(rows).splitlines()
-    texts_of_rows = iter(table)
-    twin = [next(texts_of_rows) if line.cells else line.label for line in lines]
-    return "\n".join([head, *twin] if heads else twin)
+        texts = [[cell.text or "-" * bool(cell.look)] + ["…"] * (cell.wide - 1) for cell in line.cells]
+        rows.append([line.label, *chain(*texts), line.note] if texts else [line.label])
+    return aligned(rows)
 
 
 def in_order(names: Iterable[str], looks: Mapping[str, State] = STATES) -> list[State]:

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
 from minispec.show.plots.board import WORDS, Cell, Line, in_order, tile, tiled, twin_of, worded
-from minispec.show.plots.style import Picture, sheet
+from minispec.show.plots.style import Picture
 from minispec.show.signs import GUESS, SIGNS, STATES
 from minispec.show.text import check_chain, count, needs_catch_up, shown
 
@@ -176,16 +176,15 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
 
     guess: how many positions a reader expected without a cache, or None.
     """
-    figure = sheet(12, 6.2)
-    panels = figure.subplots(1, 2)
+    figure, panels = charts.panels(2, 2, 12, 6.2)
     twin = []
     for axes, name, steps in zip(panels, ("without a cache", "with a cache"), (without, cached), strict=True):
         title = f"{name}: {positions(steps)} positions"
         charts.prepare(axes, "position in the text", "step", "", title, loc="center")
         twin.append(f"{title} (# computed in this step, . from the cache)")
         for n, (reused, computed) in enumerate(steps, 1):
-            axes.bar(range(1, reused + 1), 0.9, 0.9, n - 0.45, color=READ.colour)
-            axes.bar(range(reused + 1, reused + computed + 1), 0.9, 0.9, n - 0.45, color=COMPUTED.colour)
+            colours = [READ.colour] * reused + [COMPUTED.colour] * computed
+            axes.bar(range(1, len(colours) + 1), 0.9, 0.9, n - 0.45, color=colours)
             twin.append(f"  {n:3} {'.' * reused}{'#' * computed}")
         end = max(map(sum, steps))
         axes.set(xlim=(0.5, end + 0.5), ylim=(len(steps) + 0.5, 0.5), xticks=[1, end], yticks=[1, len(steps)])
@@ -193,6 +192,7 @@ def recomputation(without: Steps, cached: Steps, guess: float | None = None) -> 
     if guess is not None:
         patches.append(charts.patch(GUESS, f"{GUESS.glyph} {GUESS.word}: {guess:g}"))
     charts.keys_below(figure, patches, columns=3)
-    values = {"without": positions(without), "cached": positions(cached), "steps": len(without)}
-    saved = values["without"] - values["cached"]
-    return worded("recomputation", figure, twin, saved=saved, **values)
+    whole = positions(without)
+    kept = positions(cached)
+    values = {"without": whole, "cached": kept, "saved": whole - kept}
+    return worded("recomputation", figure, twin, steps=len(without), **values)

@@ -1,6 +1,6 @@
 """What charts of numbers share: axes with large text, keys beside them, numbers as people write them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -94,10 +94,10 @@ def stack(
     return bars
 
 
-def whiskers(points: Sequence[Any], medians: Sequence[float], scale: float = 1) -> np.ndarray:
+def whiskers(points: Sequence[Any], medians: Sequence[float]) -> np.ndarray:
     """Returns how far the quartiles, `low` and `high`, lie below and above the medians, for error bars."""
     quartiles = np.array([[point.low, point.high] for point in points])
-    return abs(scale * quartiles.T - medians)
+    return abs(quartiles.T - medians)
 
 
 def levels(axes: Axes, heights: Numbers, half: float, **style: Any) -> LineCollection:
@@ -141,6 +141,13 @@ def spread(positions: Sequence[float], gap: float) -> np.ndarray:
     """Moves labels, the lowest first, up until each is at least `gap` above the one before."""
     gaps = gap * np.arange(len(positions))
     return np.maximum.accumulate(positions - gaps) + gaps
+
+
+def name_curves(axes: Axes, x: float, ends: Mapping[str, float], gap: float) -> None:
+    """Writes names beside the ends of curves, given with their heights, at least `gap` above each other."""
+    names = sorted(ends, key=ends.__getitem__)
+    for name, y in zip(names, spread(sorted(ends.values()), gap), strict=True):
+        axes.text(x, y, name, fontsize=TEXT, va="center")
 
 
 def guess_at(axes: Axes, x: float, y: float, label: str = GUESS.word) -> None:

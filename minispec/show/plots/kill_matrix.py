@@ -18,12 +18,12 @@ def panels(rows: Sequence[KillRow]) -> list[list[Line]]:
         heading = f"in {row.module}" + ".py" * ("." not in row.module)  # in C++ it is the whole name
         cells = [tile(MARKS[mark]) for mark in row.marks]
         modules.setdefault(heading, [Line(heading)]).append(Line(row.name, cells))
-    left_half: list[Line] = []
-    right_half: list[Line] = []
+    left: list[Line] = []
+    right: list[Line] = []
     for lines in modules.values():
-        is_left = not right_half and len(left_half) + len(lines) / 2 <= (len(rows) + len(modules)) / 2
-        (left_half if is_left else right_half).extend(lines)
-    return [left_half, right_half]
+        is_left = not right and 2 * len(left) + len(lines) <= len(rows) + len(modules)
+        (left if is_left else right).extend(lines)
+    return [left, right]
 
 
 def kill_matrix(rows: Sequence[KillRow], checks: Sequence[str], other_checks: Sequence[str] = ()) -> Picture:

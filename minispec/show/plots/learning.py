@@ -1,6 +1,7 @@
 """The figure of a training: watched live, over the one that was recorded, or one of them alone."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
@@ -46,16 +47,9 @@ def learning(
     bold = curves[0][0]
     figure, axes = charts.chart(12, 7.2, "optimizer steps", "held-out loss, nats per token")
     for kind, look, line in sorted(curves, key=lambda curve: curve[0] == bold):  # the bold ones on top
-        axes.plot(
-            *zip(*line, strict=True),
-            label=f"{look.word}, {kind}",
-            color=look.colour,
-            linewidth=4 if kind == bold else 1.5,
-            marker=look.marker,
-            markersize=11 if kind == bold else 10,
-            markerfacecolor=look.colour if kind == bold else "white",
-            markeredgewidth=2,
-        )
+        style: dict[str, Any] = {"lw": 4, "ms": 11} if kind == bold else {"lw": 1.5, "ms": 10, "mfc": "white"}
+        style |= {"color": look.colour, "marker": look.marker, "mew": 2}
+        axes.plot(*zip(*line, strict=True), label=f"{look.word}, {kind}", **style)
     axes.axhline(floor, color="black", linestyle="--", linewidth=2, label=f"entropy, {floor:.3f}")
     steps = [step for *_, line in curves for step, _ in line]
     axes.set_xscale("log")

@@ -12,7 +12,7 @@ import torch
 from minispec.core.model import Tree
 from minispec.show.plots import charts
 from minispec.show.plots.board import MARGIN, Board, Cell, Line, tile, tiled, twin_of, widest, worded
-from minispec.show.plots.style import Picture, aligned, sheet
+from minispec.show.plots.style import Picture, aligned
 from minispec.show.signs import SIGNS, STATES
 from minispec.show.text import count, shown
 
@@ -32,13 +32,13 @@ def mask_rows(cached: int, k: int) -> list[list[bool]]:
     return [[key <= cached + query for key in range(cached + k + 1)] for query in range(k + 1)]
 
 
-def attention_mask(cached: int, k: int, words: Sequence[str] | None = None) -> Picture:
+def attention_mask(cached: int, k: int, words: Sequence[str]) -> Picture:
     """Draws the mask of a verification of K drafted tokens, with what each row's output is for.
 
     Of more than 5 cached keys the middle ones are left out. `words` are the texts of the pending token and
-    the drafted ones; by default their names.
+    the drafted ones.
     """
-    names = list(map(shown, words)) if words else ["pending", *(f"draft {i}" for i in range(1, k + 1))]
+    names = list(map(shown, words))
     outputs = [f"judges {name}" for name in names[1:]] + ["gives the bonus"]
     keys: list[int | None] = list(range(cached + k + 1))
     if cached > 5:
@@ -109,9 +109,8 @@ def tree_mask(parents: Sequence[int], words: Sequence[str], first: int = 0) -> P
 
 def tree_shapes(shapes: Mapping[str, Sequence[int]]) -> Picture:
     """Draws trees side by side, a column a depth: of each, under its name, the parents as in a `Draft`."""
-    figure = sheet(12, 5)
+    figure, panels = charts.panels(len(shapes), len(shapes), 12, 5, sharey=True)
     deepest = []
-    panels = figure.subplots(1, len(shapes), sharey=True, squeeze=False)[0]
     for axes, (name, parents) in zip(panels, shapes.items(), strict=True):
         depths = Tree.after(torch.tensor([0]), torch.tensor([list(parents)])).positions[0].tolist()
         places = [(depth, -depths[:i].count(depth)) for i, depth in enumerate(depths)]

@@ -1,7 +1,6 @@
 """Figures of speed: what a forward costs, what formulas predict, and sizes of drafts and batches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import cycle
 from statistics import fmean
 from typing import Any
@@ -20,6 +19,8 @@ from minispec.show.signs import DRAFTER, GUESS, SIGNS, TARGET, State
 
 ALONE, READING, COMPUTING, SIMPLE, REFINED = SIGNS["speed"].values()
 BEST = "◎"
+BY_K = "K, drafted tokens per round"
+BY_ROWS = "texts side by side (rows of the batch)"
 RING: dict[str, Any] = {"marker": "o", "ms": 20, "mfc": "none", "mew": 2.5, "linestyle": "none"}
 
 
@@ -43,34 +44,32 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
     figure = sheet(13, 3.8 * len(lines) + 1.2)
     panels = figure.subplots(len(lines), 2, sharey="row", squeeze=False, width_ratios=[1.5, 2])
     twin: list[str] = []
-    for (left_panel, right), line, look in zip(
-        panels, lines.values(), cycle((TARGET, DRAFTER)), strict=False
+    for (left_panel, right), (model, line), look in zip(
+        panels, lines.items(), cycle((TARGET, DRAFTER)), strict=False
     ):
-        single = line[0]
-        near = nearest[single.model]
+        near = nearest[model]
         n = near.width
-        serial = replace(single, seconds=n * single.seconds, low=n * single.low, high=n * single.high)
+        single = line[0].seconds
+        times = 1e3 * np.array([[p.seconds, p.low, p.high] for p in line])
         names = [f"{n} forwards\nover 1", f"1 forward\nover {n}"]
-        texts = [charts.seconds(serial.seconds), charts.seconds(near.seconds)]
+        texts = [charts.seconds(n * single), charts.seconds(near.seconds)]
         charts.prepare(left_panel, "", "milliseconds", "y", f"{n} positions")
-        charts.prepare(right, "positions in one forward", "", "y", f"{single.model}: 1 forward over more")
-        _forwards(left_panel, [serial, near], [ALONE, look], texts)
-        _forwards(right, line, [look] * len(line), [f"{p.seconds / single.seconds:.1f}×" for p in line])
+        charts.prepare(right, "positions in one forward", "", "y", f"{model}: 1 forward over more")
+        _forwards(left_panel, np.stack([n * times[0], times[line.index(near)]]), [ALONE, look], texts)
+        _forwards(right, times, [look] * len(line), [f"{p.seconds / single:.1f}×" for p in line])
         highest = right.get_ylim()[1]
         if guess is not None and not twin:  # in a column of its own, as it may be as high as the bar
-            height = guess * single.seconds * 1e3
+            height = guess * single * 1e3
             charts.guess_at(left_panel, 2, height)
             names.append(GUESS.word.replace(" ", "\n"))
             highest = max(highest, height)
         right.set_ylim(0, 1.22 * highest)
         charts.columns(left_panel, names)
         charts.columns(right, [str(p.width) for p in line])
-        twin.append(
-            f"{single.model}, {n} positions: {n} forwards over 1 {texts[0]}, 1 forward over {n} {texts[1]}"
-        )
+        twin.append(f"{model}, {n} positions: {n} forwards over 1 {texts[0]}, 1 forward over {n} {texts[1]}")
         twin += [
-            f"{p.model}, 1 forward over {p.width}: {charts.seconds(p.seconds)} ({charts.seconds(p.low)} to "
-            f"{charts.seconds(p.high)}), {p.seconds / single.seconds:.2f} of 1 over 1"
+            f"{model}, 1 forward over {p.width}: {charts.seconds(p.seconds)} ({charts.seconds(p.low)} to "
+            f"{charts.seconds(p.high)}), {p.seconds / single:.2f} of 1 over 1"
             for p in line
         ]
     first = lines[points[0].model]
@@ -88,14 +87,14 @@ def latency(points: Sequence[Latency], at: int = 5, guess: float | None = None) 
     )
 
 
-def _forwards(axes: Axes, points: Sequence[Latency], looks: Sequence[State], texts: Sequence[str]) -> None:
-    """Draws times as bars with their quartiles, a look and a text for each."""
-    medians = [1e3 * point.seconds for point in points]
+def _forwards(axes: Axes, times: np.ndarray, looks: Sequence[State], texts: Sequence[str]) -> None:
+    """Draws times [N, 3], each a median and its quartiles, as bars with a look and a text for each."""
+    medians, low, high = np.transpose(times)
     bars = axes.bar(
-        range(len(points)),
+        range(len(times)),
         medians,
         0.7,
-        yerr=charts.whiskers(points, medians, 1e3),
+        yerr=(medians - low, high - medians),
         capsize=5,
         edgecolor="black",
         color=[look.colour for look in looks],
@@ -166,13 +165,15 @@ def speed_up_curves(
     curves = {alpha: [speed_up(alpha, k, c) for k in widths] for alpha in sorted(alphas)}
     best = {alpha: 1 + curve.index(max(curve)) for alpha, curve in curves.items()}
     top = max([1.0, *map(max, curves.values()), *(p.high for p in points)])
-    rates = dict.fromkeys(f"{end(p.alpha for p in points):.2f}" for end in (min, max) if points)
-    figure, axes = _against_k(points, f"measured, α = {' to '.join(rates)}")
-    heights = charts.spread([curve[-1] for curve in curves.values()], top / 14)
-    for (alpha, curve), height, (colour, style) in zip(curves.items(), heights, CURVES, strict=False):
+    figure, axes = _speed_ups(BY_K)
+    if points:
+        rates = dict.fromkeys(f"{end(p.alpha for p in points):.2f}" for end in (min, max))
+        _gains(axes, points, "k", f"measured, α = {' to '.join(rates)}", capsize=5, zorder=4)
+    for (alpha, curve), (colour, style) in zip(curves.items(), CURVES, strict=False):
         axes.plot(widths, curve, color=colour, linestyle=style, linewidth=2.5)
         axes.plot([best[alpha]], [max(curve)], color=colour, **RING)
-        axes.text(len(curve) + 0.25, height, f"α = {alpha:g}", fontsize=TEXT, va="center")
+    ends = {f"α = {alpha:g}": curve[-1] for alpha, curve in curves.items()}
+    charts.name_curves(axes, len(widths) + 0.25, ends, top / 14)
     axes.plot([], [], color="black", label="best K of a curve", **RING)
     axes.set(xlim=(0.5, len(widths) + 0.2), ylim=(0, top * 1.08))
     axes.set_xticks(widths if len(widths) <= 14 else widths[1::2])
@@ -200,12 +201,10 @@ def speed_up_curves(
     )
 
 
-def _against_k(points: Sequence[SpeedPoint], label: str) -> tuple[Figure, Axes]:
-    """Returns a chart of speed-ups against K: the part that is a loss, and what was measured."""
-    figure, axes = charts.chart(10, 6.6, "K, drafted tokens per round", "speed-up")
+def _speed_ups(across: str) -> tuple[Figure, Axes]:
+    """Returns a chart of speed-ups against something: the part below 1 is a loss."""
+    figure, axes = charts.chart(10, 6.6, across, "speed-up")
     axes.axhspan(0, 1, label=LOSS.word, zorder=0, **charts.area(LOSS) | {"edgecolor": "#BBBBBB"})
-    if points:
-        _gains(axes, [point.k for point in points], points, label, capsize=5, zorder=4)
     return figure, axes
 
 
@@ -221,7 +220,8 @@ def gain_by_k(points: Sequence[SpeedPoint], assumed: float) -> Picture:
         raise ValueError("give at least one point: the speed-up at one K")
     points = sorted(points, key=lambda point: point.k)
     ks = [point.k for point in points]
-    figure, axes = _against_k(points, "measured")
+    figure, axes = _speed_ups(BY_K)
+    _gains(axes, points, "k", "measured", capsize=5, zorder=4)
     theorem = [speed_up(point.alpha, point.k, assumed) for point in points]
     axes.plot(ks, [p.refined for p in points], color=CURVES[0][0], linewidth=2.5, label="predicted")
     label = f"predicted if c = {assumed:g}, v = 1"
@@ -247,16 +247,14 @@ def gain_by_rows(lines: Mapping[int, Sequence[tuple[int, float]]], k: int) -> Pi
     lines = dict(sorted(lines.items()))
     rows = [count for count, _ in next(iter(lines.values()))]
     top = max(1.0, *(gain for line in lines.values() for _, gain in line)) * 1.08
-    figure, axes = charts.chart(10, 6.6, "texts side by side (rows of the batch)", "speed-up")
-    axes.axhspan(0, 1, label=LOSS.word, zorder=0, **charts.area(LOSS) | {"edgecolor": "#BBBBBB"})
+    figure, axes = _speed_ups(BY_ROWS)
     axes.set(xscale="log", xlim=(rows[0] / 1.15, rows[-1] * 1.15), ylim=(0, top))
     axes.set_xticks(rows, [str(count) for count in rows])
     axes.minorticks_off()
-    by_end = sorted(lines, key=lambda context: lines[context][-1][1])
-    heights = dict(zip(by_end, charts.spread([lines[c][-1][1] for c in by_end], top / 14), strict=True))
-    for (context, line), (colour, style) in zip(lines.items(), cycle(CURVES)):
+    for line, (colour, style) in zip(lines.values(), cycle(CURVES), strict=False):
         axes.plot(*zip(*line, strict=True), style + "o", color=colour, linewidth=2.5, markersize=9)
-        axes.text(rows[-1] * 1.2, heights[context], f"{context:,} tokens", fontsize=TEXT, va="center")
+    ends = {f"{context:,} tokens": line[-1][1] for context, line in lines.items()}
+    charts.name_curves(axes, rows[-1] * 1.2, ends, top / 14)
     charts.keys(axes)
     twin = [
         f"{context:,} tokens of context: "
@@ -264,15 +262,17 @@ def gain_by_rows(lines: Mapping[int, Sequence[tuple[int, float]]], k: int) -> Pi
         for context, line in lines.items()
     ]
     short, *_, long = lines
-    first, last = ({c: line[end][1] for c, line in lines.items()} for end in (0, -1))
-    loses = last[short] < 1 < min(gain for _, gain in lines[long])
-    values: dict[str, Any] = {"k": k, "short": short, "long": long, "rows": (rows[0], rows[-1])}
-    values |= {"near": (first[short], last[short]), "far": (first[long], last[long])}
-    return worded("gain-by-rows", figure, twin, "gains" if loses else "", **values)
+    near, far = ((lines[context][0][1], lines[context][-1][1]) for context in (short, long))
+    case = "gains" if near[1] < 1 < min(gain for _, gain in lines[long]) else ""
+    ends_of_rows = (rows[0], rows[-1])
+    return worded(
+        "gain-by-rows", figure, twin, case, k=k, short=short, long=long, rows=ends_of_rows, near=near, far=far
+    )
 
 
-def _gains(axes: Axes, x: Sequence[float], points: Sequence[SpeedPoint], label: str, **look: Any) -> None:
-    """Draws measured speed-ups as points with their quartiles."""
+def _gains(axes: Axes, points: Sequence[SpeedPoint], against: str, label: str, **look: Any) -> None:
+    """Draws measured speed-ups as points with their quartiles, against another of their numbers."""
+    x = [getattr(point, against) for point in points]
     gains = [point.gain for point in points]
     dots: dict[str, Any] = {"color": "black", "marker": "o", "markersize": 11, "linestyle": "none"}
     axes.errorbar(x, gains, yerr=charts.whiskers(points, gains), label=label, **dots | look)
@@ -283,10 +283,9 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
     figure, axes = charts.chart(10, 6.8, "predicted speed-up", "measured speed-up")
     errors = []
     for look, name in ((SIMPLE, "simple"), (REFINED, "refined")):
-        predicted = [getattr(point, name) for point in points]
-        errors.append(fmean(abs(a / p.gain - 1) for a, p in zip(predicted, points, strict=True)))
+        errors.append(fmean(abs(getattr(p, name) / p.gain - 1) for p in points))
         label = f"{look.word}: off by {errors[-1]:.0%}"
-        _gains(axes, predicted, points, label, color=look.colour, marker=look.marker, markersize=13)
+        _gains(axes, points, name, label, color=look.colour, marker=look.marker, markersize=13)
     end = max(max(p.simple, p.refined, p.high) for p in points) * 1.08
     axes.plot([0, end], [0, end], color="black", linewidth=1.5)
     axes.text(end * 0.8, end * 0.86, "as predicted", fontsize=TEXT, ha="right")
@@ -342,7 +341,7 @@ def batch_sweep(points: Sequence[BatchPoint]) -> Picture:
         top.plot(rates, line + look.marker, color=look.colour, label=label, markersize=12, linewidth=2.5)
     top.set_ylim(bottom=0)
     charts.keys(top, 2)
-    charts.prepare(bottom, "texts side by side (rows of the batch)", "speed-up")
+    charts.prepare(bottom, BY_ROWS, "speed-up")
     _gain_bars(bottom, points, [str(point.rows) for point in points])
     charts.keys(bottom, 2)
     twin = [

@@ -57,8 +57,11 @@ class Picture:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Returns a table in characters: columns two blanks apart; a short row ends early."""
-    columns = zip_longest(*rows, fillvalue="")
+    """Returns a table in characters: columns two blanks apart; a short row ends early.
+
+    A row of one cell is a heading, for which no column makes room.
+    """
+    columns = zip_longest(*(row for row in rows if len(row) > 1), fillvalue="")
     wide = [max(map(len, column)) for column in columns]
     return "\n".join(
         "  ".join(f"{cell:<{space}}" for cell, space in zip(row, wide, strict=False)).rstrip() for row in rows

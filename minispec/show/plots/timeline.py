@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 
 from minispec.io.trace import ObservedRound, Trace
 from minispec.show.plots import charts
-from minispec.show.plots.board import Cell, Line, in_order, tiled, titled, twin_of, widest, worded
+from minispec.show.plots.board import Cell, Line, in_order, tiled, twin_of, widest, worded
 from minispec.show.plots.style import Picture, sheet
 from minispec.show.signs import SIGNS, STATES, State
-from minispec.show.text import check_chain, count, needs_catch_up, shown, with_rejected
+from minispec.show.text import check_chain, count, live_rounds, needs_catch_up, shown, with_rejected
 
 WIDTH = 13.5  # of the axes, in inches; more where tokens would overlap
 WORKS = SIGNS["works"]
@@ -58,8 +58,7 @@ def speculative_spans(
     """
     spans: list[Span] = []
     now = 0.0
-    live = [(r, row) for r, row in trace.rounds_of(prompt) if r.live[row]]
-    for r, row in live[:rounds]:
+    for r, row in live_rounds(trace, prompt)[:rounds]:
         check_chain(r, row)
         work = [Span("draft", 0, times.draft)] * r.draft.k
         work.append(Span("verify", 0, times.verify, _judged(r, row)))
@@ -88,7 +87,7 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
         ValueError: if nothing was decoded, or a tree was drafted.
     """
     times = times or WorkTimes()
-    emitted_so_far = accumulate(len(r.emitted[row]) for r, row in trace.rounds_of(0) if r.live[row])
+    emitted_so_far = accumulate(len(r.emitted[row]) for r, row in live_rounds(trace, 0))
     fast = speculative_spans(trace, times, max(1, sum(total <= tokens for total in emitted_so_far)))
     if not fast:
         raise ValueError("nothing was decoded for the trace's first prompt; there is no time to show")
@@ -193,12 +192,5 @@ def row_slots(runs: Mapping[str, Slots]) -> Picture:
                 look = IDLE if prompt_id is None else State(to_hex(shades(most + 1 + prompt_id)))
                 cells.append(Cell("" if prompt_id is None else str(prompt_id), look, len(list(rounds))))
             lines.append(Line(f"row {row}", cells))
-    counts_text = ", ".join(counts)
-    return titled(
-        "row-slots",
-        tiled(lines, key=[IDLE]),
-        f"Slots that decode: {', '.join(shares)}",
-        f"Rows over rounds, with a tile for each prompt that a row decodes: {counts_text}.",
-        f"Slots that decode: {counts_text}.",
-        twin_of(lines),
-    )
+    figure = tiled(lines, key=[IDLE])
+    return worded("row-slots", figure, twin_of(lines), shares=", ".join(shares), counts=", ".join(counts))

@@ -11,7 +11,7 @@ from minispec.show.plots import charts
 from minispec.show.plots.board import GREY, WORDS, Cell, Line, in_order, tile, tiled, twin_of, widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
 from minispec.show.signs import SIGNS, STATES, State
-from minispec.show.text import check_chain, count, probability, quoted, shown, verdicts
+from minispec.show.text import check_chain, count, live_rounds, probability, quoted, shown, verdicts
 
 MAX_POSITIONS = 28  # positions along a text in one figure
 LOOKS = STATES | SIGNS["verdicts"]
@@ -111,9 +111,7 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     inks = [GREY if test.state in ("untested", "cut") else "black" for test in tests]
     for name, texts in numbers.items():
         if any(texts):
-            lines.append(
-                Line(name, [Cell(text, None, 1, ink) for text, ink in zip(texts, inks, strict=True)])
-            )
+            lines.append(Line(name, [Cell(text, colour=ink) for text, ink in zip(texts, inks, strict=True)]))
     return worded(
         "verification",
         tiled(lines, key=in_order([*states, kind], LOOKS)),
@@ -138,9 +136,7 @@ def positions_of(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[Dr
         ValueError: if there is no such prompt, or the rule looks past rejections: then no token has a test.
     """
     tests: list[DraftedToken] = []
-    for r, row in trace.rounds_of(prompt):
-        if not r.live[row]:
-            continue
+    for r, row in live_rounds(trace, prompt):
         tested = r.tested(row)
         if tested is None:
             raise ValueError(f"round {r.index}: the rule looks past rejections, so no token has its own test")
@@ -163,11 +159,11 @@ def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
     labels = [f"{shown(word)} {look.glyph}" for word, look, _ in columns]
     figure = sheet(max(2.2 + 0.42 * len(labels), 9.0), 5.9 + widest(labels))
     upper, lower = figure.subplots(2, 1, sharex=True)
-    twin = [["", "min(1, p/q)", "TV"], *([label] for label in labels)]
+    twin = [["", "min(1, p/q)", "TV"], *([label, "", ""] for label in labels)]
     for i, (_, look, tested) in enumerate(columns):
         if tested is None:
             continue
-        twin[i + 1] += [f"{tested.acceptance:.2f}", f"{tested.tv:.2f}"]
+        twin[i + 1][1:] = [f"{tested.acceptance:.2f}", f"{tested.tv:.2f}"]
         upper.bar(i, tested.acceptance, linewidth=0.8, **charts.area(look))
         lower.bar(i, tested.tv, linewidth=0.8, color="#BBBBBB", edgecolor="black")
         if not tested.accepted:

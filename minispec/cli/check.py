@@ -66,7 +66,7 @@ def check_command(
         text = answer["text"]
         if printed:
             text += f"\n  note: it printed {printed:,} bytes, passed on to standard error"
-        options.console().print(text, soft_wrap=True)
+        options.console().out(text)
     return int(not report["passed"])
 
 

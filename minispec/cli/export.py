@@ -33,4 +33,4 @@ def export(
     ]
     console = options.console()
     for line in lines:
-        console.print(printable_line(line), soft_wrap=True)
+        console.out(printable_line(line))

@@ -118,7 +118,7 @@ def generate(
         return
     console = options.console(as_json)
     if stream:
-        console.print(printable(text), end="", style="dim", soft_wrap=True)
+        console.out(printable(text), end="", style="dim")
     trace, seconds = decode(decoding, queue[0], stops, context, console if stream else None)
     print_notes(note, cost)
     document = describe(trace, models, stops, seconds, logprobs)

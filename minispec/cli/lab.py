@@ -33,9 +33,9 @@ def lab(
     changed = outcomes.pop("kept")
     counts = ", ".join(f"{len(names)} {outcome}" for outcome, names in outcomes.items() if names)
     console = options.console()
-    console.print(f"Notebooks in {folder}: {counts or 'nothing new'}.", soft_wrap=True)
+    console.out(f"Notebooks in {folder}: {counts or 'nothing new'}.")
     for name in changed:
-        console.print(f"  kept yours: {name} (to start afresh, rename it and run this again)", soft_wrap=True)
+        console.out(f"  kept yours: {name} (to start afresh, rename it and run this again)")
     return 0 if no_open else open_jupyterlab(folder)
 
 

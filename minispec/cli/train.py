@@ -65,7 +65,7 @@ def train(
             report = train_for(pair, as_for, seed or 0, scale, out, console)
         else:
             report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console, device)
-        options.print_json(report) if as_json else console.print(report_line(report), soft_wrap=True)
+        options.print_json(report) if as_json else console.out(report_line(report))
         return 0
     if as_for is not None:
         raise ValueError("--for names the target of a drafter: give --drafter eagle3, too")
@@ -104,9 +104,8 @@ def show_outcome(info: Mapping[str, Any], folder: Path, console: Console, as_jso
         options.print_json(summary(info))
     else:
         console.print(losses_table(info["models"], info["entropy_floor"]))
-        console.print(
-            f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {printable_line(str(folder))}",
-            soft_wrap=True,
+        console.out(
+            f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {printable_line(str(folder))}"
         )
     if problem := failure_message(info):
         options.warn(problem, console)

@@ -57,11 +57,11 @@ def show_mutant(mutant: Mutant, as_json: bool, console: Console) -> None:
     if as_json:
         options.print_json(mutant.to_json())
         return
-    console.print(Text(f"{mutant.name}: {mutant.title}", style="bold"), soft_wrap=True)
-    console.print(f"seen: {mutant.seen}; effect: {mutant.effect}", soft_wrap=True)
+    console.out(f"{mutant.name}: {mutant.title}", style="bold")
+    console.out(f"seen: {mutant.seen}; effect: {mutant.effect}")
     styles = {"+": COLOURS["accepted"], "-": COLOURS["rejected"], "@": COLOURS["bonus"]}
     for line in diff(mutant).splitlines():
-        console.print(Text(line, style=styles.get(line[:1], "")), soft_wrap=True)
+        console.out(line, style=styles.get(line[:1]))
 
 
 def show(report: Zoo, console: Console) -> None:
@@ -95,7 +95,7 @@ def show(report: Zoo, console: Console) -> None:
         f"{'; '.join(report.false_alarms) or 'nothing'}; {report.seconds:.0f} s",
     ]
     for line in lines:
-        console.print(line, soft_wrap=True)
+        console.out(line)
 
 
 def marks(cells: list[CheckResult]) -> Text:

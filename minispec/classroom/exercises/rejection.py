@@ -15,6 +15,7 @@ from minispec.core.records import Draft
 from minispec.core.rng import RoundRng
 from minispec.core.verify import residual
 from minispec.core.warp import Warp
+from minispec.evidence.theory.formulas import total_variation
 
 Weights = Sequence[int]  # a distribution, times the sum
 
@@ -89,11 +90,6 @@ def read_distribution(value: Any) -> Any:
     return as_tuples(tensor.tolist())
 
 
-def total_variation(p: Tensor, q: Tensor) -> float:
-    """Returns half the sum of all differences of two distributions, [V] each."""
-    return float((p - q).abs().sum() / 2)
-
-
 TOTAL_VARIATION = exercise(
     "total-variation",
     right=total_variation,
@@ -104,12 +100,6 @@ TOTAL_VARIATION = exercise(
 
 RESIDUAL = exercise(
     "residual",
-    wrong={
-        "not-scaled": lambda p, q: (p - q).clamp(min=0),
-        "absolute": lambda p, q: p if torch.equal(p, q) else (p - q).abs() / (p - q).abs().sum(),
-        "p-itself": lambda p, q: p,
-        "no-way-out": lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(),
-    },
     right=residual,
     run=run_on_pair,
     read=read_distribution,

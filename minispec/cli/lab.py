@@ -9,9 +9,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from minispec.cli import options
 from minispec.io.files import write_text_file
@@ -19,13 +16,7 @@ from minispec.io.files import write_text_file
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
-def lab(
-    folder: Annotated[Path, typer.Argument(help="Where your copy of the notebooks is, or will be.")] = Path(
-        "minispec-lab"
-    ),
-    with_solutions: bool = False,
-    no_open: bool = False,
-) -> int:
+def lab(folder: Path = Path("minispec-lab"), with_solutions: bool = False, no_open: bool = False) -> int:
     """Copy the notebooks into a folder of your own and open them in JupyterLab."""
     if not no_open and importlib.util.find_spec("jupyterlab") is None:
         raise ValueError("JupyterLab is not installed: in minispec's folder, pip install -e '.[notebooks]'")
@@ -62,14 +53,13 @@ def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[s
         for name, source in notebooks.items():
             text = without_outputs(source)
             copy = folder / name
-            outcome = "copied"
             if copy.exists():
                 same = copy.read_text(encoding="utf-8", errors="replace") == text
-                outcome = "there already" if same else "kept"
+                outcomes["there already" if same else "kept"].append(name)
             else:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 write_text_file(copy, text)
-            outcomes[outcome].append(name)
+                outcomes["copied"].append(name)
     except OSError as error:
         raise ValueError(f"cannot copy notebooks to {folder}: {error.strerror or error}") from error
     return outcomes

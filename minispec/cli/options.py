@@ -9,7 +9,6 @@ from typing import Annotated, Any, get_origin, get_type_hints
 import torch
 import typer
 from rich.console import Console
-from typer.models import ArgumentInfo
 
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import read_table
@@ -23,22 +22,27 @@ HELP = read_table(__file__, "options.toml")
 
 
 def with_options(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes an option of every parameter of a command, but of those that are arguments.
+    """Makes an option of every parameter of a command, or an argument where options.toml calls it one.
 
-    In options.toml it stands under the command, or `every` for what several share, and its name without
-    dashes: as its help, or as a table of that and of more for `typer.Option`, such as `min`. A parameter is
-    annotated with its type, and beside it may stand the names that are listed where the help says `{names}`.
+    There an option stands under the command, or `every` for what several share, and its name without dashes:
+    as its help, or as a table of that and of more for `typer.Option`, such as `min`. A parameter is annotated
+    with its type, and beside it may stand the names that are listed where the help says `{names}`.
     """
     entries = HELP["every"] | HELP.get(name, {})
-    for parameter, kind in get_type_hints(command, include_extras=True).items():
-        names = kind.__metadata__[0] if get_origin(kind) is Annotated else ()
-        if parameter != "return" and not isinstance(names, ArgumentInfo):
+    arguments = entries.get("arguments", {})
+    hints = get_type_hints(command, include_extras=True)
+    del hints["return"]
+    for parameter, kind in hints.items():
+        if parameter in arguments:
+            declared = typer.Argument(help=arguments[parameter])
+        else:
+            names = kind.__metadata__[0] if get_origin(kind) is Annotated else ()
             option = parameter.removeprefix("as_").replace("_", "-")
             entry = entries[option]
             settings = entry if isinstance(entry, dict) else {"help": entry}
             text = " ".join(settings["help"].split()).format(names=", ".join(names))
             declared = typer.Option(f"--{option}", **settings | {"help": text})
-            command.__annotations__[parameter] = Annotated[getattr(kind, "__origin__", kind), declared]
+        command.__annotations__[parameter] = Annotated[getattr(kind, "__origin__", kind), declared]
     return command
 
 

@@ -2,9 +2,7 @@
 
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Annotated
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +21,7 @@ REIMPLEMENTED = " (our reimplementation)"
 
 
 def zoo_command(
-    name: Annotated[str | None, typer.Argument(help="A mutant: show its patch, and plant nothing.")] = None,
+    name: str | None = None,
     output: Path | None = None,
     seed: int = 0,
     threads: int | None = None,

@@ -98,10 +98,6 @@ def show(report: Zoo, console: Console) -> None:
 
 def marks(cells: list[CheckResult]) -> Text:
     """Returns a character per check."""
-    signs = {
-        (True, True): ("!", "correction"),
-        (True, False): ("x", "accepted"),
-        (False, False): (".", "target"),
-    }
-    pairs = (signs[cell.killed, cell.crashed] for cell in cells)
-    return Text.assemble(*((sign, COLOURS[colour]) for sign, colour in pairs))
+    signs = {"correction": "!", "accepted": "x", "target": "."}
+    kinds = ["correction" if cell.crashed else "accepted" if cell.killed else "target" for cell in cells]
+    return Text.assemble(*((signs[kind], COLOURS[kind]) for kind in kinds))

@@ -5,12 +5,7 @@ from typing import Any
 from minispec.classroom.exercise import exercise
 from minispec.classroom.running import call_answer, read_ids, read_integer
 from minispec.core.model import GPTConfig
-from minispec.evidence.theory.formulas import best_k
-
-
-def cache_bytes(config: GPTConfig, tokens: int, bytes_per_number: int) -> int:
-    """Returns keys and values: 2 · layers · kv_heads · head_dim · tokens numbers."""
-    return 2 * config.layers * config.kv_heads * config.head_dim * tokens * bytes_per_number
+from minispec.evidence.theory.formulas import best_k, kv_cache_bytes
 
 
 def small_config(layers: int, heads: int, kv_heads: int, head_dim: int) -> GPTConfig:
@@ -20,7 +15,7 @@ def small_config(layers: int, heads: int, kv_heads: int, head_dim: int) -> GPTCo
 
 BYTES = exercise(
     "cache-bytes",
-    right=cache_bytes,
+    right=kv_cache_bytes,
     run=lambda answer, *case: call_answer(answer, small_config(*case[:4]), *case[4:]),
     read=read_integer,
 )

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from minispec.classroom.batches import follows_scripts, row_by_row, rows_that_influence, samples_in_time
 from minispec.classroom.exercise import Judgement, as_sentence, equal_values, exercise, judge_fault
@@ -21,8 +20,8 @@ from minispec.classroom.running import (
     run_answer,
     time_limit,
 )
-from minispec.core.records import Draft, Verdict
-from minispec.core.rng import RoundRng, SeededRng
+from minispec.core.records import Verdict
+from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier, accept_rejection, as_verifier, verify_greedy
 from minispec.evidence.checker.calls import Broken, Refused
 from minispec.evidence.checker.check import SAMPLES, check_verifier
@@ -51,16 +50,6 @@ TELLING_INSTANCES = (
     Instance(*VARIED_POSITIONS),
     Instance(*VARIED_POSITIONS, (1, 2)),
 )
-
-
-def bonus_after_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
-    """A wrong rule: a row's last token comes from the bonus's distribution also after a rejection.
-
-    target_probs is [B, K+1, V].
-    """
-    accepted = accept_rejection(draft, target_probs, rng).accepted
-    rows = torch.arange(len(accepted))
-    return Verdict(accepted, rng.categorical(target_probs[rows, draft.lengths]))
 
 
 def distributions_of(rule: Verifier) -> tuple[Any, ...]:
@@ -144,8 +133,8 @@ KNOWN_BUGS = (
 )
 VERIFIER = exercise(
     "write-the-verifier",
-    wrong={bug: rule_with(bug) for bug in KNOWN_BUGS}
-    | {"bonus-after-a-rejection": bonus_after_rejection, "greedy": verify_greedy},
+    wrong={bug: rule_with(bug) for bug in KNOWN_BUGS} | {"greedy": verify_greedy},
+    right=accept_rejection,
     judged_by=judge_verifier,
 )
 

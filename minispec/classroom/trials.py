@@ -78,10 +78,8 @@ def check_two_rows(run: Callable[[EnumeratingRng, int], list[tuple[Any, Any]]]) 
     Raises:
         Malformed: if what both draw is not as probable as what each draws alone, multiplied.
     """
-    single, joint = (
-        dict(enumerate_values(lambda rng, rows=rows: tuple(tokens for tokens, _ in run(rng, rows))))
-        for rows in (1, 2)
-    )
+    single = dict(enumerate_values(lambda rng: tuple(tokens for tokens, _ in run(rng, 1))))
+    joint = dict(enumerate_values(lambda rng: tuple(tokens for tokens, _ in run(rng, 2))))
     if first_dependence(single, single, joint) is not None:
         raise Malformed("rows of a batch must be drawn independently, each from its own distribution")
 

@@ -176,7 +176,7 @@ class Semester:
 
 def cell(kind: str, text: str) -> dict[str, Any]:
     """Returns a cell of a notebook; one of code has not run."""
-    run = {"execution_count": None, "outputs": []} if kind == "code" else {}
+    run: dict[str, Any] = {"execution_count": None, "outputs": []} if kind == "code" else {}
     return {"cell_type": kind, "metadata": {}, "source": text.splitlines(True), **run}
 
 

@@ -33,17 +33,18 @@ def row_by_row(rule: Verifier) -> Verifier:
     """Returns a rule for batches that calls another one once for each row."""
 
     def each_row(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
-        verdicts = []
+        accepted = []
+        tokens = []
         for b, prompt_id in enumerate(rng.plan.prompt_ids):
             row = slice(b, b + 1)
             row_draft = Draft(draft.tokens[row], draft.probs[row], draft.lengths[row])
             row_plan = RoundPlan.unlimited(1, target_probs.device)._replace(prompt_ids=(prompt_id,))
-            verdicts.append(rule.decide(row_draft, target_probs[row], RoundRng(rng.source, row_plan)))
-        for verdict in verdicts:
+            verdict = rule.decide(row_draft, target_probs[row], RoundRng(rng.source, row_plan))
             if not isinstance(verdict, Verdict) or verdict.accepted.shape != (1,):
                 raise Broken("for one row it did not return a Verdict of one row")
-        accepted = torch.cat([verdict.accepted for verdict in verdicts])
-        return Verdict(accepted, torch.cat([verdict.token for verdict in verdicts]))
+            accepted.append(verdict.accepted)
+            tokens.append(verdict.token)
+        return Verdict(torch.cat(accepted), torch.cat(tokens))
 
     return replace(rule, decide=each_row)
 

@@ -6,10 +6,10 @@ student's results wherever these differ from the right ones. What exercises say 
 they run in Python; keys join the two.
 """
 
-import ast
 import copy
 import inspect
 import math
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +65,7 @@ class Exercise:
     @property
     def function(self) -> str:
         """The name of the function or class that is to be written."""
-        return definition_name(self.stub)
+        return re.findall(r"^(?:def|class) (\w+)", self.stub, re.MULTILINE)[0]
 
     def judge(self, answer: Any) -> Judgement:
         """Looks at an answer. Raises nothing but what the student's own code cannot cause."""
@@ -133,9 +133,8 @@ def equal_values(first: Any, second: Any) -> bool:
     if isinstance(first, tuple) and isinstance(second, tuple):
         return len(first) == len(second) and all(map(equal_values, first, second))
     if isinstance(first, Real) and isinstance(second, Real):
-        return math.isclose(first, second, rel_tol=0, abs_tol=TOLERANCE) or (
-            math.isnan(first) and math.isnan(second)
-        )
+        both_nan = math.isnan(first) and math.isnan(second)
+        return both_nan or math.isclose(first, second, rel_tol=0, abs_tol=TOLERANCE)
     return bool(first == second)
 
 
@@ -160,16 +159,9 @@ def read_texts(text: str) -> dict[str, dict[str, Any]]:
     """Reads what exercises say, by key: fields of an `Exercise`, but in `wrong` messages only."""
     texts = tomllib.loads(text)
     for key, fields in texts.items():
-        fields |= {part: join_lines(value) for part, value in fields.items() if part not in VERBATIM} | {
-            "key": key
-        }
+        joined = {part: join_lines(value) for part, value in fields.items() if part not in VERBATIM}
+        fields |= joined | {"key": key}
     return texts
-
-
-def definition_name(stub: str) -> str:
-    """Returns the name that a source of one definition gives."""
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return next(node.name for node in ast.parse(stub).body if isinstance(node, kinds))
 
 
 def edit_definition(definition: Any, edits: Mapping[str, str]) -> Any:
@@ -201,9 +193,8 @@ def exercise(key: str, wrong: Mapping[str, Any] = NO_ANSWERS, **code: Any) -> Ex
     """
     fields = dict(TEXTS[key])
     edits_by_name = fields.pop("edits", {})
-    answers = {name: edit_definition(code["right"], edits) for name, edits in edits_by_name.items()} | dict(
-        wrong
-    )
+    answers = {name: edit_definition(code["right"], edits) for name, edits in edits_by_name.items()}
+    answers |= wrong
     if names := answers.keys() ^ fields["wrong"].keys():
         raise ValueError(f"exercises.toml or the code lacks wrong answers of {key!r}: {', '.join(names)}")
     messages = {name: (message, answers[name]) for name, message in fields["wrong"].items()}

@@ -78,13 +78,12 @@ def export(
     with replace_file(folder / "autograder.zip") as path, ZipFile(path, "w") as archive:
         archive.writestr("otter_config.json", json.dumps(CONFIG))
         for exercise in selected:
-            words = {
-                "key": exercise.key,
-                "points": exercise.difficulty,
-                "function": exercise.function,
-                "checker": checker,
-            }
-            test = TEST.substitute(words)
+            test = TEST.substitute(
+                key=exercise.key,
+                points=exercise.difficulty,
+                function=exercise.function,
+                checker=checker,
+            )
             write_text_file(folder / f"tests/{exercise.key}.py", test)
             archive.writestr(f"tests/{exercise.key}.py", test)
     if forms:

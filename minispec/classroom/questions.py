@@ -7,14 +7,15 @@ questions.toml has all questions, in the order of the notebooks.
 """
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from minispec.classroom.cards import Card, Kind
 from minispec.classroom.exercise import join_lines
+from minispec.io.files import read_table
 
 Number = float | tuple[float, ...]  # several: a distribution, by the parts of a whole
 
@@ -135,14 +136,14 @@ class Guess:
 
     def _distance(self, guess: Number, truth: Number) -> str:
         """Returns what is so, and what of a wrong number is right: some parts of it, or how far it is off."""
-        if isinstance(guess, tuple):
-            right = sum(is_close(a, b, self.question.tolerance) for a, b in pair_parts(guess, truth))
-            off = f"{right or 'none'} of the {len(guess)} numbers {'is' if right == 1 else 'are'} right"
+        if isinstance(guess, tuple) or isinstance(truth, tuple):
+            close = np.isclose(guess, truth, rtol=self.question.tolerance, atol=0)
+            right = int(close.sum())
+            off = f"{right or 'none'} of the {close.size} numbers {'is' if right == 1 else 'are'} right"
         else:
-            ((guess, expected),) = pair_parts(guess, truth)
-            off = f"your number is {'more' if guess > expected else 'less'}"
-            if guess > 0 and expected > 0:
-                off += f", by a factor of {max(guess / expected, expected / guess):.2g}"
+            off = f"your number is {'more' if guess > truth else 'less'}"
+            if guess > 0 and truth > 0:
+                off += f", by a factor of {max(guess / truth, truth / guess):.2g}"
         return f"It is {self.number(truth)}: {off}."
 
     def _invitation(self) -> str:
@@ -189,11 +190,8 @@ def read_guess(value: Any, like: Number | None = None) -> Number | None:
     if isinstance(like, tuple):
         values = value if isinstance(value, tuple | list) else ()
         parts = tuple(x for part in values if isinstance(x := read_guess(part), float) and x >= 0)
-        return (
-            parts
-            if len(parts) == len(values) == len(like) and is_close(sum(parts), sum(like), 1e-3)
-            else None
-        )
+        is_whole = len(parts) == len(values) == len(like) and is_close(sum(parts), sum(like), 1e-3)
+        return parts if is_whole else None
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -201,28 +199,22 @@ def read_guess(value: Any, like: Number | None = None) -> Number | None:
     return number if math.isfinite(number) else None
 
 
-def pair_parts(first: Number, second: Number) -> list[tuple[float, float]]:
-    """Returns the parts of two distributions side by side; of two numbers, both."""
-    columns = [number if isinstance(number, tuple) else (number,) for number in (first, second)]
-    return list(zip(*columns, strict=True))
-
-
 def is_close(first: Number, second: Number, tolerance: float) -> bool:
     """Whether two numbers, or all parts of two distributions, are the same, relative to the second."""
-    return all(abs(a - b) <= tolerance * max(abs(b), 1e-12) for a, b in pair_parts(first, second))
+    return np.allclose(first, second, rtol=tolerance, atol=0)
 
 
-def read_questions(text: str) -> tuple[Question, ...]:
-    """Reads questions from TOML, a table each; questions.toml says what stands in it."""
+def read_questions(tables: Mapping[str, Any]) -> tuple[Question, ...]:
+    """Reads questions, a table each; questions.toml says what stands in it."""
     questions = []
-    for key, fields in join_lines(tomllib.loads(text)).items():
+    for key, fields in join_lines(tables).items():
         choices = {letter: Choice(**choice) for letter, choice in fields.pop("choices", {}).items()}
         slips = tuple(Slip(**slip) for slip in fields.pop("slips", ()))
         questions.append(Question(key, **fields, choices=choices, slips=slips))
     return tuple(questions)
 
 
-QUESTIONS = read_questions(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
+QUESTIONS = read_questions(read_table(__file__, "questions.toml"))
 
 
 def predict(key: str, choices: Mapping[str, str] | None = None, guess: Any = None) -> Guess:

@@ -8,7 +8,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,14 +122,11 @@ def mutable_contents(value: Any) -> Any:
 def describe_error(error: BaseException, answer: Any) -> str:
     """Says what was raised, and in which line of the student's code."""
     code = getattr(answer, "__code__", None)
-    frames = traceback.extract_tb(error.__traceback__)
     where = ""
-    if code is not None:
-        place = code.co_filename, code.co_name  # a helper beside it has lines of its own
-        inside = [frame for frame in frames if (frame.filename, frame.name) == place]
-        if inside:
-            where = f" in line {(inside[-1].lineno or 0) - code.co_firstlineno + 1} of your function"
-            where += f", `{inside[-1].line}`" if inside[-1].line else ""
+    for frame in traceback.extract_tb(error.__traceback__):  # a helper beside it has lines of its own
+        if code is not None and (frame.filename, frame.name) == (code.co_filename, code.co_name):
+            where = f" in line {(frame.lineno or 0) - code.co_firstlineno + 1} of your function"
+            where += f", `{frame.line}`" if frame.line else ""
     return f"it raised {one_line(error)}{where}"
 
 
@@ -180,12 +177,10 @@ def describe_value(value: Any) -> str:
 
 def read_number(value: Any, name: str = "a number") -> float:
     """Reads a number, out of whatever holds one; NaN and infinity are numbers too."""
-    if isinstance(value, bool | str) or (isinstance(value, Tensor) and value.numel() != 1):
-        raise Malformed(f"{name} is wanted, and it returned {describe_value(value)}")
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise Malformed(f"{name} is wanted, and it returned {describe_value(value)}") from None
+    with suppress(TypeError, ValueError, RuntimeError):  # the last of a tensor of several
+        if not isinstance(value, bool | str):
+            return float(value)
+    raise Malformed(f"{name} is wanted, and it returned {describe_value(value)}")
 
 
 def read_integer(value: Any, name: str = "a whole number") -> int:

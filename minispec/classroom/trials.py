@@ -68,17 +68,17 @@ def enumerate_drafts(answer: Any, text: list[int], k: int, warp: Warp, batched: 
 
     branches = enumerate_values(lambda rng: run(rng, 1)[0])
     if batched:
-        check_two_rows(run, branches)
+        check_two_rows(run)
     return tuple((tokens, probability, probs) for (tokens, probs), probability in branches)
 
 
-def check_two_rows(run: Callable[..., Any], branches: Sequence[tuple[Any, float]]) -> None:
+def check_two_rows(run: Callable[[EnumeratingRng, int], list[tuple[Any, Any]]]) -> None:
     """Enumerates a batch of two rows as a whole.
 
     Raises:
         Malformed: if what both draw is not as probable as what each draws alone, multiplied.
     """
-    single = dict(sum_probabilities((0, (tokens,), probability) for (tokens, _), probability in branches))
+    single = dict(enumerate_values(lambda rng: tuple(tokens for tokens, _ in run(rng, 1))))
     joint = dict(enumerate_values(lambda rng: tuple(tokens for tokens, _ in run(rng, 2))))
     if first_dependence(single, single, joint) is not None:
         raise Malformed("rows of a batch must be drawn independently, each from its own distribution")
@@ -153,7 +153,7 @@ def sum_probabilities(branches: Iterable[tuple[Any, Any, float]]) -> tuple[tuple
 def run_proposals(answer: Any, prompts: list[list[int]], k: int, emitted: list[list[int]]) -> Any:
     """Returns what each row proposes after `emitted` has been committed: tokens, and the q of each."""
     drafter = answer(9)
-    drafter.start([list(prompt) for prompt in prompts], torch.zeros(len(prompts), 0, 0))
+    drafter.start(prompts, torch.zeros(len(prompts), 0, 0))
     if any(emitted):
         drafter.commit(SimpleNamespace(emitted=tuple(map(tuple, emitted)), live=(True,) * len(prompts)))
     pending = torch.tensor([(prompt + tokens)[-1] for prompt, tokens in zip(prompts, emitted, strict=True)])

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from minispec.io.files import read_json
+from minispec.io.files import read_json, write_text_file
 
 START = """
 import json, sys
@@ -42,9 +42,8 @@ def run_apart(request: dict[str, Any], limit: float) -> tuple[dict[str, Any], in
     """
     with TemporaryDirectory(prefix="minispec-") as folder:
         reply = Path(folder) / "reply.json"
-        arguments = [json.dumps(sys.path), json.dumps(request), str(reply)]
         process = subprocess.Popen(
-            [sys.executable, "-P", "-c", START, *arguments],
+            [sys.executable, "-P", "-c", START, json.dumps(sys.path), json.dumps(request), str(reply)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -91,15 +90,13 @@ def answer(function: Callable[..., dict[str, Any]]) -> None:
     """Runs a function with what `run_apart` asks for, in the process that it has started."""
     request, reply = sys.argv[2:]
     process_id = os.getpid()
-    document: dict[str, Any]
+    document: dict[str, Any] = {}
     try:
-        document = {"answer": function(**json.loads(request))}
+        document["answer"] = function(**json.loads(request))
     except (ValueError, OSError) as error:
-        document = {"error": str(error)}
+        document["error"] = str(error)
     if os.getpid() == process_id:
-        part = Path(f"{reply}.part")
-        part.write_text(json.dumps(document), encoding="utf-8")
-        part.replace(reply)
+        write_text_file(Path(reply), json.dumps(document))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # threads that somebody's code has left behind do not keep the process

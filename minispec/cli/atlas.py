@@ -60,7 +60,7 @@ def show(rules: list[Entry], chains: list[ChainMeans], console: Console) -> None
         for entry in rules
     ]
     console.print(grid("atlas", rows).rich("Rules at one position"))
-    console.print(LEGEND, soft_wrap=True)
+    console.out(LEGEND)
     for chain in chains:
         means = f"{chain.token:.3f} accepted, by block {chain.block:.3f}"
-        console.print(f"chains of {chain.k} tokens ({chain.name}): {means}", soft_wrap=True)
+        console.out(f"chains of {chain.k} tokens ({chain.name}): {means}")

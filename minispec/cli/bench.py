@@ -121,16 +121,16 @@ def plan_of(quick: bool, full: bool, k: list[int] | None) -> Plan:
 def show(report: dict[str, Any], console: Console, output: Path | None) -> None:
     """Prints the report for people: what is most asked for, as tables."""
     machine = "{processor}, {cores} cores, {threads} threads, torch {torch}".format_map(report["machine"])
-    console.print(machine, soft_wrap=True)
+    console.out(machine)
     for table in tables.tables(report):
         console.print(table)
     sections = report["sections"]
     if compared := sections.get("prediction", {}).get("compared"):
-        console.print(PREDICTION_ERRORS.format_map(compared), soft_wrap=True)
+        console.out(PREDICTION_ERRORS.format_map(compared))
     for section in ("real-sizes", "drafters"):
         for name, reason in sections.get(section, {}).get("unavailable", {}).items():
-            console.print(f"not measured: {name}: {reason}", soft_wrap=True)
+            console.out(f"not measured: {name}: {reason}")
     for setting in report["settings"]:
         print_advice(setting["setting"], setting["speedup"], setting.get("advice", ()), console)
     if output is not None:
-        console.print(f"the whole report: {printable_line(str(output))}", soft_wrap=True)
+        console.out(f"the whole report: {printable_line(str(output))}")

@@ -11,8 +11,6 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from minispec.cli import options
 from minispec.cli.apart import run_apart
 from minispec.core.verify import Verifier, as_verifier
@@ -30,10 +28,7 @@ DEFAULT_LIMIT = 600.0
 
 
 def check_command(
-    rule: Annotated[
-        str,
-        typer.Argument(help="MODULE:RULE or FILE.py:RULE, such as minispec.core.verify:verify_rejection."),
-    ],
+    rule: str,
     trees: bool = False,
     candidates: Annotated[list[str] | None, CHOICES] = None,
     greedy: bool = False,
@@ -66,7 +61,7 @@ def check_command(
         text = answer["text"]
         if printed:
             text += f"\n  note: it printed {printed:,} bytes, passed on to standard error"
-        options.console().print(text, soft_wrap=True)
+        options.console().out(text)
     return int(not report["passed"])
 
 

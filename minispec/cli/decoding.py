@@ -11,7 +11,6 @@ from rich.console import Console
 from minispec.cli.options import choose
 from minispec.core.batch import Request
 from minispec.core.draft import Drafter
-from minispec.core.verify import Verifier
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import LARGEST_K, PRIOR, AdaptiveDrafter, RunningAcceptance
 from minispec.drafters.costs import Costs
@@ -101,11 +100,6 @@ class Decoding:
     drafter: DrafterEntry  #: what proposes
     costs: Costs | None = None  #: what an automatic K is chosen by, anew in each run; None: K is fixed
 
-    @property
-    def chain_verifier(self) -> Verifier:
-        """The verifier for chains, the backend's own if it has one."""
-        return self.models.backend.verifier(self.verifier)
-
     def settings(self) -> dict[str, Any]:
         """Returns what both sides decode with."""
         rng = KeyedRng if self.verifier == verify_coupled.name else self.models.backend.rng
@@ -115,16 +109,15 @@ class Decoding:
         self, requests: Sequence[Request], batch_size: int | None = None
     ) -> Iterator[ObservedRound]:
         """Decodes with the draft (see `speculate`); a ValueError says what does not go together."""
-        settings = self.settings() | {"k": self.k, "batch_size": batch_size}
+        backend = self.models.backend
+        verifier = backend.verifier(self.verifier, bool(self.k) and self.drafter.proposes_trees)
+        settings = self.settings() | {"verifier": verifier, "k": self.k, "batch_size": batch_size}
         if not self.k:
-            return self.models.backend.observe(
-                self.models.target, None, requests, verifier=self.chain_verifier, **settings
-            )
-        verifier = self.models.backend.verifier(self.verifier, self.drafter.proposes_trees)
+            return backend.observe(self.models.target, None, requests, **settings)
         target, drafter = make_drafter(self.drafter, self.pair, self.models, self.k, costs=self.costs)
         if self.costs is not None and not self.drafter.chooses:
             drafter = automatic(drafter, self.costs, self.pair.info if self.drafter.uses_draft_model else {})
-        return self.models.backend.observe(target, drafter, requests, verifier=verifier, **settings)
+        return backend.observe(target, drafter, requests, **settings)
 
     def measured_costs(self, request: Request, repeats: int = 2) -> Costs:
         """Measures the parts of a round, with caches as long as in the middle of a request.
@@ -140,7 +133,7 @@ class Decoding:
             request.prompt[-self.models.draft.max_length :],  # longer only for a drafter without a model
             cached=cached,
             warp=self.warp,
-            verifier=self.chain_verifier,
+            verifier=self.models.backend.verifier(self.verifier),
             repeats=repeats,
         )
         if self.drafter.uses_draft_model:
@@ -161,12 +154,12 @@ class Decoding:
 
     def timed(self, request: Request) -> tuple[Outcome, Outcome]:
         """Decodes silently with the target alone and with the draft; returns both outcomes."""
-        backend = self.models.backend.name
+        backend = self.models.backend
         started = perf_counter()
-        steps = self.models.backend.generate(self.models.target, [request], **self.settings())
+        steps = backend.generate(self.models.target, [request], **self.settings())
         text = tuple(step[0] for step in steps if step[0] is not None)
         seconds = perf_counter() - started
-        alone = Outcome("target-only", len(text), len(text), seconds, backend=backend, text=text)
+        alone = Outcome("target-only", len(text), len(text), seconds, backend=backend.name, text=text)
         rounds = self.speculative([request])  # a drafter is made once: what that takes is not decoding
         started = perf_counter()
         trace = Trace((tuple(request.prompt),), {}, tuple(rounds))
@@ -180,7 +173,7 @@ class Decoding:
             seconds,
             trace.statistics(),
             same=tokens == text if self.warp.is_greedy else None,
-            backend=backend,
+            backend=backend.name,
             text=tokens,
             k=median_low(widths) if widths else None,
         )

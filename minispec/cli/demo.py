@@ -142,12 +142,12 @@ def decode_both_ways(
         console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}:", style="bold")
         if note := why_lossy(verifier, temperature):
             console.print(note)
-        console.print(printable(text), style="dim", end="", markup=False, soft_wrap=True)
+        console.out(printable(text), style="dim", end="")
         show(runs[-1].speculative([request]), pair, console)  # the terminal slows it: it is not timed
         outcomes += [(run, *run.timed(request)) for run in runs]
         console.print(f"Target-only, temperature {temperature:g}:", style="bold")
         text_alone = pair.tokenizer.decode(outcomes[-1][1].text)
-        console.print(printable(text_alone), style="#888888", markup=False, soft_wrap=True)
+        console.out(printable(text_alone), style="#888888")
     title = f"{pair.name}, K = {AUTO if automatic_k else settings['k']}"
     console.print(outcome_table([(alone, drafted) for _, alone, drafted in outcomes], title))
     console.print(

@@ -59,11 +59,11 @@ def show(facts: Sequence[Fact], broken: Sequence[str], console: Console) -> None
     width = max(len(fact.name) for fact in facts)
     for fact in facts:
         line = f"{GLYPHS[fact.state]} {fact.name:{width}}  {fact.value}"
-        console.print(printable_line(line), soft_wrap=True)
+        console.out(printable_line(line))
         if fact.advice:
-            console.print(f"{'':{width + 4}}{printable_line(fact.advice)}", soft_wrap=True)
+            console.out(f"{'':{width + 4}}{printable_line(fact.advice)}")
     verdict = f"broken, and needed: {', '.join(broken)}" if broken else "all that `make demo` needs is there"
-    console.print(f"\n{verdict}", soft_wrap=True)
+    console.out(f"\n{verdict}")
 
 
 def versions() -> Iterator[Fact]:

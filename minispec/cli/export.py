@@ -1,9 +1,6 @@
 """`minispec export`: a pair as folders that transformers and engines read."""
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from minispec.cli import options
 from minispec.io.checkpoint import load_pair
@@ -12,8 +9,8 @@ from minispec.io.files import printable_line
 
 
 def export(
-    pair: Annotated[str, typer.Argument(help="A pair's name (stories, quick, english, …) or its folder.")],
-    folder: Annotated[Path, typer.Argument(help="A new folder, or an empty one.")],
+    pair: str,
+    folder: Path,
     as_json: bool = False,
 ) -> None:
     """Write a pair as folders that transformers and vLLM read, with a model card."""
@@ -33,4 +30,4 @@ def export(
     ]
     console = options.console()
     for line in lines:
-        console.print(printable_line(line), soft_wrap=True)
+        console.out(printable_line(line))

@@ -93,8 +93,7 @@ def generate(
     if system is not None and not chat:
         raise ValueError("--system is a chat's: give --chat too")
     options.set_threads(threads)
-    text = options.read_prompt(prompt) if requests is None else ""
-    lines = read_file(requests, "requests").split("\n") if requests is not None else []
+    text = options.read_prompt(prompt) if requests is None else read_file(requests, "requests")
     models = replace(options.open_models(pair, target, draft, device, dtype, backend), heads=heads)
     context = models.target.max_length
     if width and entry.uses_draft_model:
@@ -104,7 +103,7 @@ def generate(
     if requests is None:
         queue = [request_of(defaults | {"prompt": text}, 0, models, context, encode)]
     else:
-        queue = parse_requests(lines, defaults, models, context, encode)
+        queue = parse_requests(text, defaults, models, context, encode)
     computed, cost = prepare(models, backend, exact)
     warp = computed.backend.warp(temperature, top_k, top_p)
     decoding = Decoding(models, computed, verifier, warp, width, seed, entry)
@@ -118,7 +117,7 @@ def generate(
         return
     console = options.console(as_json)
     if stream:
-        console.print(printable(text), end="", style="dim", soft_wrap=True)
+        console.out(printable(text), end="", style="dim")
     trace, seconds = decode(decoding, queue[0], stops, context, console if stream else None)
     print_notes(note, cost)
     document = describe(trace, models, stops, seconds, logprobs)

@@ -9,9 +9,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from minispec.cli import options
 from minispec.io.files import write_text_file
@@ -19,13 +16,7 @@ from minispec.io.files import write_text_file
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
-def lab(
-    folder: Annotated[Path, typer.Argument(help="Where your copy of the notebooks is, or will be.")] = Path(
-        "minispec-lab"
-    ),
-    with_solutions: bool = False,
-    no_open: bool = False,
-) -> int:
+def lab(folder: Path = Path("minispec-lab"), with_solutions: bool = False, no_open: bool = False) -> int:
     """Copy the notebooks into a folder of your own and open them in JupyterLab."""
     if not no_open and importlib.util.find_spec("jupyterlab") is None:
         raise ValueError("JupyterLab is not installed: in minispec's folder, pip install -e '.[notebooks]'")
@@ -33,9 +24,9 @@ def lab(
     changed = outcomes.pop("kept")
     counts = ", ".join(f"{len(names)} {outcome}" for outcome, names in outcomes.items() if names)
     console = options.console()
-    console.print(f"Notebooks in {folder}: {counts or 'nothing new'}.", soft_wrap=True)
+    console.out(f"Notebooks in {folder}: {counts or 'nothing new'}.")
     for name in changed:
-        console.print(f"  kept yours: {name} (to start afresh, rename it and run this again)", soft_wrap=True)
+        console.out(f"  kept yours: {name} (to start afresh, rename it and run this again)")
     return 0 if no_open else open_jupyterlab(folder)
 
 
@@ -62,14 +53,13 @@ def copy_notebooks(folder: Path, notebooks: dict[str, Path]) -> dict[str, list[s
         for name, source in notebooks.items():
             text = without_outputs(source)
             copy = folder / name
-            outcome = "copied"
             if copy.exists():
                 same = copy.read_text(encoding="utf-8", errors="replace") == text
-                outcome = "there already" if same else "kept"
+                outcomes["there already" if same else "kept"].append(name)
             else:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 write_text_file(copy, text)
-            outcomes[outcome].append(name)
+                outcomes["copied"].append(name)
     except OSError as error:
         raise ValueError(f"cannot copy notebooks to {folder}: {error.strerror or error}") from error
     return outcomes

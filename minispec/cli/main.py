@@ -37,8 +37,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-FURTHER_COMMANDS = (prove_command, check_command, zoo_command, atlas_command)
-for command in (demo, train, generate, bench, export, lab, doctor, *FURTHER_COMMANDS):
+COMMANDS = (demo, train, generate, bench, export, lab, doctor)
+for command in (*COMMANDS, prove_command, check_command, zoo_command, atlas_command):
     name = command.__name__.removesuffix("_command")
     app.command(name)(options.with_options(name, command))
 

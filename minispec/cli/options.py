@@ -2,14 +2,13 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import torch
 import typer
 from rich.console import Console
-from typer.models import ArgumentInfo
 
 from minispec.io.checkpoint import Pair, load_pair
 from minispec.io.files import read_table
@@ -22,28 +21,28 @@ PROMPT_LIMIT = 2**20  # bytes: the longest context that is read has 16,384 token
 HELP = read_table(__file__, "options.toml")
 
 
-def option(command: str, name: str, names: Iterable[str] = ()) -> Any:
-    """Returns the option that stands in options.toml under its command and its name without dashes.
-
-    There it is its help, or a table of that and of more for `typer.Option`, such as `min`. `every` stands
-    there for what several commands share; `names` are listed where the help says `{names}`.
-    """
-    entry = (HELP["every"] | HELP.get(command, {}))[name]
-    settings = entry if isinstance(entry, dict) else {"help": entry}
-    text = " ".join(settings["help"].split()).format(names=", ".join(names))
-    return typer.Option(f"--{name}", **settings | {"help": text})
-
-
 def with_options(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes an option of every parameter of a command, but of those that are arguments.
+    """Makes an option of every parameter of a command, or an argument where options.toml calls it one.
 
-    A parameter is annotated with its type, and beside it may stand the names that its help lists.
+    There an option stands under the command, or `every` for what several share, and its name without dashes:
+    as its help, or as a table of that and of more for `typer.Option`, such as `min`. A parameter is annotated
+    with its type, and beside it may stand the names that are listed where the help says `{names}`.
     """
-    for parameter, kind in get_type_hints(command, include_extras=True).items():
-        names = kind.__metadata__[0] if get_origin(kind) is Annotated else ()
-        if parameter != "return" and not isinstance(names, ArgumentInfo):
-            settings = option(name, parameter.removeprefix("as_").replace("_", "-"), names)
-            command.__annotations__[parameter] = Annotated[getattr(kind, "__origin__", kind), settings]
+    entries = HELP["every"] | HELP.get(name, {})
+    arguments = entries.get("arguments", {})
+    hints = get_type_hints(command, include_extras=True)
+    del hints["return"]
+    for parameter, kind in hints.items():
+        if parameter in arguments:
+            declared = typer.Argument(help=arguments[parameter])
+        else:
+            names = kind.__metadata__[0] if get_origin(kind) is Annotated else ()
+            option = parameter.removeprefix("as_").replace("_", "-")
+            entry = entries[option]
+            settings = entry if isinstance(entry, dict) else {"help": entry}
+            text = " ".join(settings["help"].split()).format(names=", ".join(names))
+            declared = typer.Option(f"--{option}", **settings | {"help": text})
+        command.__annotations__[parameter] = Annotated[getattr(kind, "__origin__", kind), declared]
     return command
 
 
@@ -161,4 +160,4 @@ def standard_input(limit: int) -> bytes:
 
 def warn(problem: str, console: Console) -> None:
     """Says beside the results that something went wrong."""
-    console.print(f"minispec: {problem}", style="bold #D55E00", soft_wrap=True)
+    console.out(f"minispec: {problem}", style="bold #D55E00")

@@ -99,7 +99,7 @@ def show(proof: Proof, seconds: float, console: Console) -> None:
     missing = [event for event, count in proof.coverage.items() if not count]
     console.print(f"never came up: {', '.join(missing)}" if missing else "everything came up at least once")
     for part in proof.left_out:
-        console.print(f"left out: {part}", soft_wrap=True)
+        console.out(f"left out: {part}")
     console.print(
         f"{'passed' if proof.passed else 'FAILED'}: {proof.instances} cases with {proof.branches:,} branches "
         f"in {seconds:.0f} s, largest error {proof.largest_error:.1e}"

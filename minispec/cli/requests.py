@@ -31,15 +31,15 @@ def read_file(path: Path, what: str) -> str:
 
 
 def parse_requests(
-    lines: Iterable[str], defaults: dict[str, Any], pair: Pair, context: int, encode: Encode
+    text: str, defaults: dict[str, Any], pair: Pair, context: int, encode: Encode
 ) -> list[Request]:
-    """Returns a request for each line that is not blank (see `request_of`).
+    """Returns a request for each line of a text that is not blank (see `request_of`).
 
     Raises:
         ValueError: if there is none, or a line is no request that can be decoded; it has the line's number.
     """
     requests: list[Request] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 requests.append(request_of(defaults | fields_of(line), len(requests), pair, context, encode))

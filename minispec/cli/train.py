@@ -53,19 +53,18 @@ def train(
     console = options.console(as_json)
     values: dict[str, Any] = {"preset": preset, "text": text, "tokenizer": tokenizer}
     if drafter is not None:
-        shared = {"parallel": parallel, "accumulate": accumulate if accumulate > 1 else None}
-        excluded = values | {"fresh": fresh or None} | shared
-        if wrong := [f"--{name}" for name, value in excluded.items() if value is not None]:
+        excluded = values | {"fresh": fresh, "parallel": parallel, "accumulate": accumulate > 1}
+        if wrong := [f"--{name}" for name, value in excluded.items() if value not in (None, False)]:
             raise ValueError(f"--drafter trains on the text of its pair: leave out {' and '.join(wrong)}")
         if as_for is not None and (drafter != EAGLE3.name or pair is not None):
             raise ValueError("--for names the target of --drafter eagle3, in place of --pair")
-        if drafter == EAGLE3.name and device != "cpu":
-            raise ValueError("--drafter eagle3 is trained on processors: leave out --device")
         if drafter == EAGLE3.name:
+            if device != "cpu":
+                raise ValueError("--drafter eagle3 is trained on processors: leave out --device")
             report = train_for(pair, as_for, seed or 0, scale, out, console)
         else:
             report = train_drafter(drafter, pair or "stories", seed or 0, scale, out, console, device)
-        options.print_json(report) if as_json else console.print(report_line(report), soft_wrap=True)
+        options.print_json(report) if as_json else console.out(report_line(report))
         return 0
     if as_for is not None:
         raise ValueError("--for names the target of a drafter: give --drafter eagle3, too")
@@ -104,9 +103,8 @@ def show_outcome(info: Mapping[str, Any], folder: Path, console: Console, as_jso
         options.print_json(summary(info))
     else:
         console.print(losses_table(info["models"], info["entropy_floor"]))
-        console.print(
-            f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {printable_line(str(folder))}",
-            soft_wrap=True,
+        console.out(
+            f"acceptance at temperature 1: {info['acceptance']:.1%}; saved in {printable_line(str(folder))}"
         )
     if problem := failure_message(info):
         options.warn(problem, console)

@@ -106,13 +106,8 @@ def train_for(
     }
     save_eagle3(layer, folder, target or models.name, recipe.unrolled, info)
     shutil.rmtree(run)
-    return {
-        "drafter": EAGLE3.name,
-        "pair": models.name,
-        "file": str(folder),
-        **info,
-        "tokens_per_target_call": None,
-    }
+    names = {"drafter": EAGLE3.name, "pair": models.name, "file": str(folder)}
+    return {**names, **info, "tokens_per_target_call": None}
 
 
 def check_creatable(path: Path) -> None:

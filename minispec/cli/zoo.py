@@ -2,9 +2,7 @@
 
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Annotated
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +21,7 @@ REIMPLEMENTED = " (our reimplementation)"
 
 
 def zoo_command(
-    name: Annotated[str | None, typer.Argument(help="A mutant: show its patch, and plant nothing.")] = None,
+    name: str | None = None,
     output: Path | None = None,
     seed: int = 0,
     threads: int | None = None,
@@ -57,11 +55,11 @@ def show_mutant(mutant: Mutant, as_json: bool, console: Console) -> None:
     if as_json:
         options.print_json(mutant.to_json())
         return
-    console.print(Text(f"{mutant.name}: {mutant.title}", style="bold"), soft_wrap=True)
-    console.print(f"seen: {mutant.seen}; effect: {mutant.effect}", soft_wrap=True)
+    console.out(f"{mutant.name}: {mutant.title}", style="bold")
+    console.out(f"seen: {mutant.seen}; effect: {mutant.effect}")
     styles = {"+": COLOURS["accepted"], "-": COLOURS["rejected"], "@": COLOURS["bonus"]}
     for line in diff(mutant).splitlines():
-        console.print(Text(line, style=styles.get(line[:1], "")), soft_wrap=True)
+        console.out(line, style=styles.get(line[:1]))
 
 
 def show(report: Zoo, console: Console) -> None:
@@ -95,15 +93,11 @@ def show(report: Zoo, console: Console) -> None:
         f"{'; '.join(report.false_alarms) or 'nothing'}; {report.seconds:.0f} s",
     ]
     for line in lines:
-        console.print(line, soft_wrap=True)
+        console.out(line)
 
 
 def marks(cells: list[CheckResult]) -> Text:
     """Returns a character per check."""
-    signs = {
-        (True, True): ("!", "correction"),
-        (True, False): ("x", "accepted"),
-        (False, False): (".", "target"),
-    }
-    pairs = (signs[cell.killed, cell.crashed] for cell in cells)
-    return Text.assemble(*((sign, COLOURS[colour]) for sign, colour in pairs))
+    signs = {"correction": "!", "accepted": "x", "target": "."}
+    kinds = ["correction" if cell.crashed else "accepted" if cell.killed else "target" for cell in cells]
+    return Text.assemble(*((signs[kind], COLOURS[kind]) for kind in kinds))

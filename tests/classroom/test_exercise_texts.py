@@ -62,10 +62,10 @@ def test_a_missing_or_unknown_part_is_told(monkeypatch, old, new, message):
 
 def test_wrong_answers_and_their_messages_have_the_same_names():
     """One without a message, and a message without one, are errors."""
-    known = dict.fromkeys(TEXTS["residual"]["wrong"])
-    for wrong in (known | {"new": None}, {"not-scaled": None}):
-        with pytest.raises(ValueError, match="lacks wrong answers of 'residual'"):
-            exercise("residual", wrong)
+    known = dict.fromkeys(TEXTS["write-a-test"]["wrong"])
+    for wrong in (known | {"new": None}, {"always-true": None}):
+        with pytest.raises(ValueError, match="lacks wrong answers of 'write-a-test'"):
+            exercise("write-a-test", wrong)
 
 
 def test_a_missing_or_surplus_exercise_stops_the_package(monkeypatch):

@@ -160,7 +160,7 @@ def test_each_question_is_whole():
         else:
             assert sum(choice.right for choice in question.choices.values()) == 1, question.key
     with pytest.raises(TypeError, match="anser"):
-        read_questions('[k]\nnotebook = 1\ntext = "What?"\nanser = 3')
+        read_questions({"k": {"notebook": 1, "text": "What?", "anser": 3}})
 
 
 def calls_in(text):

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from minispec.classroom import check
-from minispec.classroom.exercises.rejection import accept_one_row
 from minispec.classroom.exercises.sampled_loop import SAMPLED_LOOP, my_sampled_loop, probabilities
 from minispec.classroom.running import Malformed
 from minispec.classroom.trials import enumerate_loop
 from minispec.classroom.watched import WatchedModel
+from minispec.core.basic import accept_rejection
 from minispec.evidence.proof.models import table_pair
 
 
@@ -73,7 +73,7 @@ def test_a_loop_that_reads_the_text_again_is_not_right():
             q = probabilities(draft, text, draft.new_cache(1))[-1]
             x = rng.draw(q)
             p = probabilities(target, [*text, x], target.new_cache(1))[-2:]
-            text += accept_one_row([x], [q], p, rng)
+            text += accept_rejection([x], [q], p, rng)
         return text[len(prompt) :][:n]
 
     both = (

@@ -2,11 +2,12 @@
 
 import torch
 
-from minispec.classroom.exercises.sampling import P, Q
 from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 
+P = torch.tensor([[3.0, 2.0, 1.0], [1.0, 1.0, 4.0], [2.0, 3.0, 1.0]]).double() / 6
+Q = torch.tensor([[1.0, 1.0, 4.0], [3.0, 1.0, 2.0]]).double() / 6
 CERTAIN = torch.eye(3).double()
 
 

@@ -112,14 +112,13 @@ def test_caps_and_ends_are_those_of_each_request(generate, answers, pair):
 def test_end_of_text_ends_what_does_not_say_otherwise(pair):
     """`eos` is true or false for a request; --ignore-eos changes what it is where it does not say."""
     models = load_pair(pair)
-    lines = [
-        json.dumps({"prompt": "a"} | more) for more in ({}, {"eos": True}, {"eos": False}, {"eos": [4, 9]})
-    ]
+    texts = ({}, {"eos": True}, {"eos": False}, {"eos": [4, 9]})
+    text = "\n".join(json.dumps({"prompt": "a"} | more) for more in texts)
     encode = models.tokenizer.encode
     ends = [
         [
             request.eos
-            for request in parse_requests(lines, {"max_new_tokens": 5, "eos": eos}, models, 96, encode)
+            for request in parse_requests(text, {"max_new_tokens": 5, "eos": eos}, models, 96, encode)
         ]
         for eos in (True, False)
     ]

@@ -5,11 +5,7 @@ from typing import Any
 from minispec.classroom.exercise import exercise
 from minispec.classroom.running import call_answer, read_ids, read_integer
 from minispec.core.model import GPTConfig
-
-
-def cache_bytes(config: GPTConfig, tokens: int, bytes_per_number: int) -> int:
-    """Returns keys and values: 2 · layers · kv_heads · head_dim · tokens numbers."""
-    return 2 * config.layers * config.kv_heads * config.head_dim * tokens * bytes_per_number
+from minispec.evidence.theory.formulas import best_k, kv_cache_bytes
 
 
 def small_config(layers: int, heads: int, kv_heads: int, head_dim: int) -> GPTConfig:
@@ -19,7 +15,7 @@ def small_config(layers: int, heads: int, kv_heads: int, head_dim: int) -> GPTCo
 
 BYTES = exercise(
     "cache-bytes",
-    right=cache_bytes,
+    right=kv_cache_bytes,
     run=lambda answer, *case: call_answer(answer, small_config(*case[:4]), *case[4:]),
     read=read_integer,
 )
@@ -48,16 +44,6 @@ def read_lengths(value: Any) -> tuple[int, ...]:
 
 
 LENGTHS = exercise("cache-lengths", right=cache_lengths, read=read_lengths)
-
-
-def speedup(alpha: float, c: float, k: int) -> float:
-    """Returns tokens over time (Leviathan et al. 2023, theorem 3.8), without dividing by 1 − α."""
-    return sum(alpha**i for i in range(k + 1)) / (k * c + 1)
-
-
-def best_k(alpha: float, c: float, most: int) -> int:
-    """Returns the K, 0 to `most`, of the largest speed-up; the smallest one on ties."""
-    return max(range(most + 1), key=lambda k: (speedup(alpha, c, k), -k))
 
 
 CHOOSE_K = exercise("choose-k", right=best_k, read=read_integer)

@@ -10,6 +10,7 @@ from torch import Tensor
 from minispec.classroom.exercise import exercise
 from minispec.classroom.running import Malformed, read_ids, read_integer
 from minispec.classroom.trials import enumerate_texts, run_proposals
+from minispec.core.prefill import pad
 from minispec.core.records import Draft, Round
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp, one_hot
@@ -37,7 +38,7 @@ class LookUpDrafter:
             ends = range(len(text) - 1, 1, -1)
             end = next((end for end in ends if text[end - 2 : end] == text[-2:]), len(text))
             drafts.append(text[end : end + k])
-        tokens = torch.tensor([tokens + [0] * (k - len(tokens)) for tokens in drafts]).long().reshape(-1, k)
+        tokens = pad(drafts, k, pending.device).long()
         lengths = torch.tensor([len(tokens) for tokens in drafts])
         return Draft(tokens, one_hot(tokens, self.vocab_size, torch.float64), lengths)
 

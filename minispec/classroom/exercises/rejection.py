@@ -10,11 +10,13 @@ from minispec.classroom.exercise import exercise
 from minispec.classroom.parts import LimitedModel, RowRng
 from minispec.classroom.running import Malformed, as_tuples, call_answer, read_number, read_tensor
 from minispec.classroom.trials import enumerate_drafts, enumerate_emitted, enumerate_row_drafts
+from minispec.core import basic
 from minispec.core.cache import KVCache
 from minispec.core.records import Draft
 from minispec.core.rng import RoundRng
 from minispec.core.verify import residual
 from minispec.core.warp import Warp
+from minispec.evidence.theory.formulas import total_variation
 
 Weights = Sequence[int]  # a distribution, times the sum
 
@@ -53,21 +55,8 @@ REMEMBER_Q = exercise(
 )
 
 
-def draft_one_row(
-    model: LimitedModel, cache: KVCache, pending: int, k: int, warp: Warp, rng: RowRng
-) -> tuple[list[int], list[Tensor]]:
-    """Returns k ids, and the distributions [V] that they were drawn from."""
-    tokens = [pending]
-    dists = []
-    for _ in range(k):
-        logits = model(torch.tensor([[tokens[-1]]]), cache)[0, -1]
-        dists.append(warp(logits))
-        tokens.append(rng.draw(warp(logits)))
-    return tokens[1:], dists
-
-
 ONE_ROW = exercise(
-    "draft-one-row", right=draft_one_row, cases=DRAFT_CASES, run=enumerate_row_drafts, show=show_branches
+    "draft-one-row", right=basic.draft, cases=DRAFT_CASES, run=enumerate_row_drafts, show=show_branches
 )
 
 
@@ -89,11 +78,6 @@ def read_distribution(value: Any) -> Any:
     return as_tuples(tensor.tolist())
 
 
-def total_variation(p: Tensor, q: Tensor) -> float:
-    """Returns half the sum of all differences of two distributions, [V] each."""
-    return float((p - q).abs().sum() / 2)
-
-
 TOTAL_VARIATION = exercise(
     "total-variation",
     right=total_variation,
@@ -104,28 +88,11 @@ TOTAL_VARIATION = exercise(
 
 RESIDUAL = exercise(
     "residual",
-    wrong={
-        "not-scaled": lambda p, q: (p - q).clamp(min=0),
-        "absolute": lambda p, q: p if torch.equal(p, q) else (p - q).abs() / (p - q).abs().sum(),
-        "p-itself": lambda p, q: p,
-        "no-way-out": lambda p, q: (p - q).clamp(min=0) / (p - q).clamp(min=0).sum(),
-    },
     right=residual,
     run=run_on_pair,
     read=read_distribution,
     show=lambda value: "(" + ", ".join(f"{x:.4g}" for x in value) + ")",
 )
-
-
-def accept_one_row(
-    tokens: list[int], dists: Sequence[Tensor], target_dists: Sequence[Tensor] | Tensor, rng: RowRng
-) -> list[int]:
-    """Returns the ids that a round emits; distributions are [V]."""
-    for i, (x, q) in enumerate(zip(tokens, dists, strict=True)):
-        p = target_dists[i]
-        if not rng.uniform() < p[x] / q[x]:
-            return [*tokens[:i], rng.draw(residual(p, q))]
-    return [*tokens, rng.draw(target_dists[-1])]
 
 
 def going_on(tokens: list[int], dists: list[Tensor], target_dists: Tensor, rng: RowRng) -> list[int]:
@@ -153,7 +120,7 @@ def show_emitted(value: Any) -> str:
 ACCEPT = exercise(
     "accept-one-row",
     wrong={"going-on-after-a-rejection": going_on},
-    right=accept_one_row,
+    right=basic.accept_rejection,
     run=enumerate_one_row,
     show=show_emitted,
 )

@@ -35,7 +35,7 @@ def my_sampled_loop(
             dists.append(probabilities(draft, block[-1:], draft_cache)[0])
             block.append(rng.draw(dists[-1]))
         p = probabilities(target, block, target_cache)
-        text += rejection.accept_one_row(block[1:], dists, p, rng)
+        text += rejection.ACCEPT.right(block[1:], dists, p, rng)
         length = len(text) - 1
         if draft_cache.row_lengths[0] == length - 1:
             probabilities(draft, block[-1:], draft_cache)

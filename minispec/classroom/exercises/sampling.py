@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from minispec.classroom.batches import follows_scripts, row_by_row, rows_that_influence, samples_in_time
 from minispec.classroom.exercise import Judgement, as_sentence, equal_values, exercise, judge_fault
@@ -21,8 +20,8 @@ from minispec.classroom.running import (
     run_answer,
     time_limit,
 )
-from minispec.core.records import Draft, Verdict
-from minispec.core.rng import RoundRng, SeededRng
+from minispec.core.records import Verdict
+from minispec.core.rng import SeededRng
 from minispec.core.verify import Verifier, accept_rejection, as_verifier, verify_greedy
 from minispec.evidence.checker.calls import Broken, Refused
 from minispec.evidence.checker.check import SAMPLES, check_verifier
@@ -40,9 +39,6 @@ BUGS_WANTED = 6  # bugs for a test to find
 
 # The verifier.
 
-# What a rule is called with first: one drafted token, three ids.
-P = torch.tensor([[3.0, 2.0, 1.0], [1.0, 1.0, 4.0], [2.0, 3.0, 1.0]]).double() / 6
-Q = torch.tensor([[1.0, 1.0, 4.0], [3.0, 1.0, 2.0]]).double() / 6
 # Where rules show who they are: zeros, several positions, distributions that differ by position, and padding.
 VARIED_POSITIONS = (
     ((fractions(3, 1),), (fractions(1, 2),), (fractions(2, 3),)),
@@ -54,16 +50,6 @@ TELLING_INSTANCES = (
     Instance(*VARIED_POSITIONS),
     Instance(*VARIED_POSITIONS, (1, 2)),
 )
-
-
-def bonus_after_rejection(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
-    """A wrong rule: a row's last token comes from the bonus's distribution also after a rejection.
-
-    target_probs is [B, K+1, V].
-    """
-    accepted = accept_rejection(draft, target_probs, rng).accepted
-    rows = torch.arange(len(accepted))
-    return Verdict(accepted, rng.categorical(target_probs[rows, draft.lengths]))
 
 
 def distributions_of(rule: Verifier) -> tuple[Any, ...]:
@@ -82,12 +68,10 @@ def distributions_of(rule: Verifier) -> tuple[Any, ...]:
 def judge_verifier(answer: Any) -> Judgement:
     """Asks `check_verifier`, and looks whether the rule is a well-known wrong one."""
     rule = as_verifier(answer)
-    draft = Draft(torch.tensor([[2]]), Q[None, :1])
+    row = TELLING_INSTANCES[1].drafts().rows(torch.tensor([2]))  # one drafted token, three ids
     try:
         with time_limit(SECONDS):
-            outcome = run_answer(
-                call_answer, rule.decide, (draft, P[None, :2], RowRng(SeededRng(0))), read_verdict
-            )
+            outcome = run_answer(call_answer, rule.decide, (*row, RowRng(SeededRng(0))), read_verdict)
             if outcome.kind:
                 return judge_fault(outcome)
             report, dependence = check_rule(rule)
@@ -128,10 +112,7 @@ def check_rule(rule: Verifier) -> tuple[Report, str]:
         checkable = row_by_row(rule)
     elif not scripted:
         samples = samples_in_time(rule, TELLING_INSTANCES[-1])
-    groups = (
-        LENGTH_GROUPS if scripted else LENGTH_GROUPS[-1:]
-    )  # row by row or sampled, each instance once is enough
-    for lengths in groups:
+    for lengths in LENGTH_GROUPS if scripted else LENGTH_GROUPS[-1:]:  # else each instance once is enough
         instances = [instance for instance in standard_instances() if instance.k in lengths]
         report = check_verifier(checkable, instances=instances, samples=samples)
         if not report.passed:
@@ -152,8 +133,8 @@ KNOWN_BUGS = (
 )
 VERIFIER = exercise(
     "write-the-verifier",
-    wrong={bug: rule_with(bug) for bug in KNOWN_BUGS}
-    | {"bonus-after-a-rejection": bonus_after_rejection, "greedy": verify_greedy},
+    wrong={bug: rule_with(bug) for bug in KNOWN_BUGS} | {"greedy": verify_greedy},
+    right=accept_rejection,
     judged_by=judge_verifier,
 )
 
@@ -174,7 +155,9 @@ def judge_test(answer: Any) -> Judgement:
                     return judge_fault(replace(outcome, fault=f"with {name}, {outcome.fault}"))
                 outcomes[name] = outcome
     except OutOfTime:
-        return judge_fault(time_fault(len(outcomes)))
+        fault = f"after {SECONDS} seconds it had come to an end for {len(outcomes)} of {len(RULES)} rules"
+        advice = "Call the verifier once, with a draft of many rows."
+        return judge_fault(replace(TIMED_OUT, fault=f"{fault}. {advice}"))
     # With asserts, to return nothing is to pass; a bug may break anything, also a test.
     silent = [outcome for outcome in outcomes.values() if outcome.kind == NO_RETURN]
     if len(silent) == len(RULES):
@@ -186,12 +169,6 @@ def judge_test(answer: Any) -> Judgement:
     message = f"It finds {len(bugs)} of {len(BUGS)} bugs; {BUGS_WANTED} are wanted. Look at those it misses."
     typical = typical_test(alarms)
     return Judgement("wrong", TEST.wrong[typical][0] if typical else message, describe_alarms(alarms))
-
-
-def time_fault(count: int) -> Outcome:
-    """Says how far a test came in its time, and what makes it faster."""
-    fault = f"after {SECONDS} seconds it had come to an end for {count} of {len(RULES)} rules"
-    return replace(TIMED_OUT, fault=f"{fault}. Call the verifier once, with a draft of many rows.")
 
 
 def describe_alarms(alarms: Sequence[str]) -> str:

@@ -164,28 +164,20 @@ class Semester:
         """Returns a notebook of stubs, as JSON."""
         title = f"# Exercises, {self.tag}\n\nEach is a relative of one in the notebooks. Read closely."
         start = "import torch\n\nfrom minispec.classroom.exercises.semester import semester\n\n"
-        cells = [cell("markdown", title), blank_code_cell(f'{start}check = semester("{self.tag}").check')]
+        cells = [cell("markdown", title), cell("code", f'{start}check = semester("{self.tag}").check')]
         for exercise in self.exercises:
-            cells.append(
-                cell(
-                    "markdown",
-                    f"## {exercise.title}\n\nLike `{exercise.key}` of notebook {exercise.notebook}.",
-                )
-            )
-            cells.append(blank_code_cell(f'{exercise.stub}\n\ncheck("{exercise.key}", {exercise.function})'))
+            about = f"## {exercise.title}\n\nLike `{exercise.key}` of notebook {exercise.notebook}."
+            blank = f'{exercise.stub}\n\ncheck("{exercise.key}", {exercise.function})'
+            cells += [cell("markdown", about), cell("code", blank)]
         kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
         notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 4}
         return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
-def cell(kind: str, text: str, **more: Any) -> dict[str, Any]:
-    """Returns a cell of a notebook."""
-    return {"cell_type": kind, "metadata": {}, "source": text.splitlines(True), **more}
-
-
-def blank_code_cell(text: str) -> dict[str, Any]:
-    """Returns a cell of code that has not run."""
-    return cell("code", text, execution_count=None, outputs=[])
+def cell(kind: str, text: str) -> dict[str, Any]:
+    """Returns a cell of a notebook; one of code has not run."""
+    run: dict[str, Any] = {"execution_count": None, "outputs": []} if kind == "code" else {}
+    return {"cell_type": kind, "metadata": {}, "source": text.splitlines(True), **run}
 
 
 def semester(tag: str) -> Semester:

@@ -174,7 +174,7 @@ class AdaptiveDrafter:
         self._unasked = 0  # rounds since another has drafted, one after the other
         self._rounds = 0
         self._pace = pace
-        self.width: int = best_width(costs, self._acceptance.probabilities()[: self._most])
+        self.width: int = self._choose(rows=1)
 
     @property
     def cache_lengths(self) -> tuple[int, ...] | None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import compress, zip_longest
 from operator import truediv
-from statistics import quantiles
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 from minispec.core.batch import Prompts
 from minispec.core.draft import Drafter
@@ -260,6 +261,5 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
 
 def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
     """Returns the lower quartile, the median and the upper quartile of one or more values."""
-    values = list(values)
-    low, median, high = quantiles(values, n=4, method="inclusive") if values[1:] else values * 3
+    low, median, high = np.quantile([*values], (0.25, 0.5, 0.75)).tolist()
     return low, median, high

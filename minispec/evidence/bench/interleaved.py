@@ -110,10 +110,10 @@ class Setting:
         }
 
     def drafting(self) -> dict[str, Any]:
-        """Returns what `speculate` is told besides."""
+        """Returns what `speculate` is told besides; with K = 0 nothing drafts."""
         backend = self.models.backend
         return {
-            "drafter": self.drafter or backend.drafter(self.models.draft),
+            "drafter": (self.drafter or backend.drafter(self.models.draft)) if self.k else None,
             "k": self.k,
             "verifier": backend.verifier(self.verifier, self.proposes_trees),
         }

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import compress, zip_longest
+from itertools import zip_longest
 from operator import truediv
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
@@ -224,10 +224,11 @@ def by_position(rounds: Iterable[Round]) -> Positions:
     tested = Counter[int]()
     kept = Counter[int]()
     for r in rounds:
-        for row in compress(range(len(r.live)), r.live):
-            accepted = r.accepted(row)
-            kept.update(range(accepted))
-            tested.update(range(accepted + bool(r.rejected(row))))
+        for row, is_live in enumerate(r.live):
+            if is_live:
+                accepted = r.accepted(row)
+                kept.update(range(accepted))
+                tested.update(range(accepted + bool(r.rejected(row))))
     return tuple((tested[i], kept[i]) for i in range(len(tested)))
 
 

@@ -98,14 +98,9 @@ def rates(costs: Costs, alphas: Sequence[float], rows: int = 1) -> list[float]:
         rows: of the batch; the draft has to catch up as soon as one of them keeps all.
     """
     speeds = []
-    tokens = 0.0
-    all_accepted = 1.0
-    for width in range(len(alphas) + 1):
-        all_accepted *= alphas[width - 1] if width else 1.0
-        tokens += all_accepted  # the token at this position, or for width 0 the one that is always emitted
-        catches_up = (
-            1 - (1 - all_accepted) ** rows if width else 0.0
-        )  # where nothing is drafted, the draft rests
+    all_accepted = [1.0, *accumulate(alphas, mul)]  # of each width
+    for width, tokens in enumerate(accumulate(all_accepted)):  # one token is always emitted
+        catches_up = 1 - (1 - all_accepted[width]) ** rows if width else 0.0  # else the draft rests
         speeds.append(tokens / costs.of_round(width, catches_up))
     return speeds
 

@@ -205,6 +205,6 @@ def predicted(milliseconds: Mapping[str, float]) -> list[Results]:
     rows = []
     for draft, alpha in product(DRAFTS, ACCEPTANCES):
         speeds = rates(Costs(draft * step, times), [alpha] * (max(times) - 1))
-        best = max(speeds)
-        rows.append({"draft": draft, "acceptance": alpha, "k": speeds.index(best), "speedup": best * step})
+        k = speeds.index(max(speeds))
+        rows.append({"draft": draft, "acceptance": alpha, "k": k, "speedup": speeds[k] / speeds[0]})
     return rows

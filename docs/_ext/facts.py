@@ -122,7 +122,7 @@ def batches():
 
 def memory():
     """What the weights and a row's cache of the shipped models take."""
-    parts = {(part.model, part.what): part.bytes for part in measure_memory(load_pair("stories"))}
+    parts = measure_memory(load_pair("stories"))
     of = {name: sum(parts[name, what] for what in ("weights", "cache")) for name in ("target", "draft")}
     sizes = {f"{model}-{what}": size(number) for (model, what), number in parts.items()}
     return sizes | {"memory-more": f"{of['draft'] / of['target']:.1%}"}

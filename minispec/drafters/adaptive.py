@@ -62,15 +62,15 @@ class RunningAcceptance:
         self._accepted = [0.0] * positions
         self._tested = [0.0] * positions
 
-    def update(self, accepted: Sequence[int], tested: Sequence[int]) -> None:
-        """Takes a round: of each live row how many drafted tokens were kept, and how many were looked at."""
-        if not any(tested):
+    def update(self, tests: Sequence[tuple[int, int]]) -> None:
+        """Takes a round: of rows with a draft, how many tokens were kept, and how many were looked at."""
+        if not tests:
             return  # nothing was drafted: what is known stays as it is
         self._accepted, self._tested = ([n * self._memory for n in x] for x in (self._accepted, self._tested))
-        for accepted_tokens, tested_tokens in zip(accepted, tested, strict=True):
-            for i in range(min(tested_tokens, len(self._tested))):
+        for accepted, tested in tests:
+            for i in range(min(tested, len(self._tested))):
                 self._tested[i] += 1
-                self._accepted[i] += i < accepted_tokens
+                self._accepted[i] += i < accepted
 
     def probabilities(self) -> list[float]:
         """Returns the acceptance probability α_j of each position."""
@@ -98,14 +98,9 @@ def rates(costs: Costs, alphas: Sequence[float], rows: int = 1) -> list[float]:
         rows: of the batch; the draft has to catch up as soon as one of them keeps all.
     """
     speeds = []
-    tokens = 0.0
-    all_accepted = 1.0
-    for width in range(len(alphas) + 1):
-        all_accepted *= alphas[width - 1] if width else 1.0
-        tokens += all_accepted  # the token at this position, or for width 0 the one that is always emitted
-        catches_up = (
-            1 - (1 - all_accepted) ** rows if width else 0.0
-        )  # where nothing is drafted, the draft rests
+    all_accepted = [1.0, *accumulate(alphas, mul)]  # of each width
+    for width, tokens in enumerate(accumulate(all_accepted)):  # one token is always emitted
+        catches_up = 1 - (1 - all_accepted[width]) ** rows if width else 0.0  # else the draft rests
         speeds.append(tokens / costs.of_round(width, catches_up))
     return speeds
 
@@ -174,7 +169,7 @@ class AdaptiveDrafter:
         self._unasked = 0  # rounds since another has drafted, one after the other
         self._rounds = 0
         self._pace = pace
-        self.width: int = best_width(costs, self._acceptance.probabilities()[: self._most])
+        self.width: int = self._choose(rows=1)
 
     @property
     def cache_lengths(self) -> tuple[int, ...] | None:
@@ -252,15 +247,13 @@ class AdaptiveDrafter:
 
     def _learn(self, round: Round) -> None:
         """Counts what was tested, or how long nothing was."""
-        accepted = round.verdict.accepted.tolist()
-        drafted = round.draft.lengths.tolist()
-        live = [row for row, is_live in enumerate(round.live) if is_live]
-        tested = [min(accepted[row] + 1, drafted[row]) for row in live]
-        self._acceptance.update([accepted[row] for row in live], tested)
-        if not any(tested):
+        rows = zip(round.live, round.verdict.accepted.tolist(), round.draft.lengths.tolist(), strict=True)
+        tests = [(kept, min(kept + 1, drafted)) for is_live, kept, drafted in rows if is_live and drafted]
+        self._acceptance.update(tests)
+        if not tests:
             self._idle += 1
         else:  # after a try that was accepted comes another at once: so it shows soon that drafting pays
-            self._idle = self._retry if all(accepted[row] for row in live if drafted[row]) else 0
+            self._idle = self._retry if all(kept for kept, _ in tests) else 0
 
     def _choose(self, rows: int) -> int:
         best = best_width(self._costs, self._acceptance.probabilities()[: self._most], rows)

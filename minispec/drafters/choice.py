@@ -16,7 +16,6 @@ from dataclasses import replace
 from itertools import accumulate
 from operator import mul
 
-import torch
 from torch import Tensor
 
 from minispec.core.batch import Prompts
@@ -110,7 +109,6 @@ class ChoosingDrafter(LooksUp):
         other: AdaptiveDrafter | None = None,
         most: int = LARGEST_K,
         acceptance: Callable[[], MatchAcceptance] = MatchAcceptance,
-        dtype: torch.dtype = torch.float64,
     ) -> None:
         """Joins drafters.
 
@@ -121,7 +119,6 @@ class ChoosingDrafter(LooksUp):
             other: drafts where a look-up will not pay more. It decides on its own how much, if anything.
             most: the largest K; no more than t(n) was measured for. `speculate` gets it as its `k`.
             acceptance: makes what counts for each look-up how often it is right.
-            dtype: of the distributions that are reported (see `LookupDrafter`).
 
         Raises:
             ValueError: if there is no look-up, vocabularies differ, or `most` is below 1.
@@ -136,7 +133,6 @@ class ChoosingDrafter(LooksUp):
         self._drafters = drafters
         self._look_ups = look_ups
         self._other = other
-        self._dtype = dtype
         looked_up = replace(costs, t_draft=0.0, catch_up=0.0)
         self._seconds = [looked_up.of_round(width) for width in range(min(most, costs.most) + 1)]
         self._extra = [seconds - self._seconds[0] for seconds in self._seconds]
@@ -178,7 +174,7 @@ class ChoosingDrafter(LooksUp):
         tokens = self.look_up(k)
         if tokens is None and self._other is not None:
             return self._other.propose(pending, k, warp, rng)
-        return certain(tokens or [], self.vocab_size, self._dtype, pending.device)
+        return certain(tokens or [], self.vocab_size, self._look_ups[0].dtype, pending.device)
 
     def look_up(self, k: int) -> list[list[int]] | None:
         """Returns up to k tokens for each row, to follow its text; None where the other drafter drafts."""
@@ -233,17 +229,12 @@ def choosing(parts: Parts, model: Callable[..., Drafter], k: int) -> ChoosingDra
     other = None
     if parts.draft is not parts.target:
         other = AdaptiveDrafter(model(parts.draft, parts.warp), costs)
-    return ChoosingDrafter(look_ups_for(parts), costs, other, max(k, 1), dtype=type_of(parts))
+    return ChoosingDrafter(look_ups_for(parts), costs, other, max(k, 1))
 
 
 def look_ups_for(parts: Parts) -> list[LookupDrafter]:
     """Returns both look-ups."""
     return [for_target(make, parts.gpt) for make in (NgramDrafter, SuffixDrafter)]
-
-
-def type_of(parts: Parts) -> torch.dtype:
-    """Returns the type of the distributions that look-ups report."""
-    return torch.promote_types(parts.gpt.dtype, torch.float32)
 
 
 CHOICE = DrafterEntry(

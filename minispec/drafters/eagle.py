@@ -209,11 +209,9 @@ class FeatureDrafter(TargetDrafter):
         if not all(self._states):
             raise ValueError("a drafter needs start(prompts, hidden) first")
         counts = [len(unread) for unread in self._unread]
-        most = max(counts)
-        tokens = torch.tensor([[*unread, *[0] * (most - len(unread))] for unread in self._unread])
         states = pad_sequence([torch.cat(parts) for parts in self._states], batch_first=True)
         features = torch.cat([self._feature[:, None], self.model.features(states)], dim=1)
-        return tokens.to(features.device), features, counts
+        return pad(self._unread, max(counts), features.device), features, counts
 
     def have_read(self, features: Tensor, counts: Sequence[int]) -> None:
         """Keeps the pending tokens and the features before them, and forgets the others.

@@ -21,7 +21,7 @@ from minispec.core.model import GPT, Attention, FeedForward, GPTConfig, RMSNorm,
 from minispec.core.warp import Warp
 from minispec.drafters.adaptive import AdaptiveDrafter
 from minispec.drafters.chain import TargetDrafter, check_width
-from minispec.drafters.choice import ASSUMED, ChoosingDrafter, look_ups_for, type_of
+from minispec.drafters.choice import ASSUMED, ChoosingDrafter, look_ups_for
 from minispec.drafters.eagle import FeatureDrafter, FeatureModel
 from minispec.drafters.entry import DrafterEntry, Parts
 from minispec.drafters.exit import SHARES
@@ -203,7 +203,7 @@ class Eagle3Choice(ChoosingDrafter):
         costs = parts.costs or ASSUMED
         step = costs.t_target[1] * drafter.weights / parts.gpt.parameters_count
         other = AdaptiveDrafter(drafter, replace(costs, t_draft=step, catch_up=step), max(k, 1))
-        super().__init__(look_ups_for(parts), costs, other, max(k, 1), dtype=type_of(parts))
+        super().__init__(look_ups_for(parts), costs, other, max(k, 1))
 
 
 def eagle3(parts: Parts, k: int) -> Eagle3Drafter:

@@ -85,7 +85,7 @@ class LookupDrafter(LooksUp):
         self.vocab_size = vocab_size
         self.max_length = sys.maxsize
         self._index = index
-        self._dtype = dtype
+        self.dtype = dtype
         self._rows: list[Index] = []
 
     def start(self, prompts: Prompts, hidden: Tensor) -> None:
@@ -105,7 +105,7 @@ class LookupDrafter(LooksUp):
 
         The draft's lengths are how many each row has; `warp` and `rng` are not used.
         """
-        return certain(self.look_up(k), self.vocab_size, self._dtype, pending.device)
+        return certain(self.look_up(k), self.vocab_size, self.dtype, pending.device)
 
     def look_up(self, k: int) -> list[list[int]]:
         """Returns up to k tokens for each row, to follow its text."""

@@ -124,8 +124,7 @@ class MedusaDrafter(TargetDrafter):
         """Returns the states in which prompts have been read [M, D], and which prompts have one [M]."""
         check_width(hidden.shape[-1], self.heads.width)
         read = torch.tensor([len(prompt) - 1 for prompt in prompts], device=hidden.device)
-        none = hidden.new_zeros(len(prompts), 1, self.heads.width)
-        states = torch.cat([none, hidden], dim=1)  # [M, n + 1, D], for each number of tokens read
+        states = F.pad(hidden, (0, 0, 1, 0))  # [M, n + 1, D], for each number of tokens read
         return states[torch.arange(len(prompts)), read], read > 0
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:

@@ -43,27 +43,23 @@ class StoppingDrafter(ModelDrafter):
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Guesses up to k tokens a row after the pending ones [B]; lengths [B]: where each has stopped."""
         warp = self.warp or warp
-        all_accepted = [
-            float(budget > 0) for budget in rng.plan.budgets
-        ]  # the probability that all are accepted
-        lengths = [0] * len(all_accepted)
+        all_accepted = (torch.tensor(rng.plan.budgets) > 0).double()  # [B], how probable it is
+        lengths = torch.zeros_like(all_accepted, dtype=torch.long)
         token = pending
         tokens = []
         dists = []
         for i in range(k):
-            drafting = [prob > 0 and prob >= self.least for prob in all_accepted]
-            if not any(drafting):
+            drafting = (all_accepted > 0) & (all_accepted >= self.least)
+            if not bool(drafting.any()):
                 break
             logits = self.model.head(self.model.hidden(token[:, None], self.cache))[:, -1]  # [B, V]
             dist = warp(logits)
-            token = rng.categorical(dist, i, torch.tensor(drafting, device=dist.device))
+            token = rng.categorical(dist, i, drafting.to(dist.device))
             tokens.append(token)
             dists.append(dist)
-            token_probs = torch.softmax(logits, dim=-1).gather(1, token[:, None])[:, 0].tolist()
-            for row in range(len(all_accepted)):
-                if drafting[row]:  # the token stays, whatever comes of the next question
-                    all_accepted[row] *= token_probs[row]
-                    lengths[row] += 1
+            token_probs = torch.softmax(logits, dim=-1).gather(1, token[:, None])[:, 0].cpu()
+            all_accepted = torch.where(drafting, all_accepted * token_probs, all_accepted)
+            lengths += drafting  # the token stays, whatever comes of the next question
         if not tokens:
             return Draft.empty(len(pending), self.vocab_size, pending.device)
-        return Draft(torch.stack(tokens, 1), torch.stack(dists, 1), torch.tensor(lengths))
+        return Draft(torch.stack(tokens, 1), torch.stack(dists, 1), lengths)

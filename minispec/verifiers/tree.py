@@ -36,18 +36,36 @@ def accept_tree(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
             after token i.
         rng: decides about each candidate that is tested, and draws the token after the path.
     """
-    p = target_probs.double()
     q = draft.probs.double()
-    remaining = p[:, 0]  # [B, V], what the next candidate is tested against
+    return accept_path(draft, target_probs, rng, lambda i, remaining: (remaining, q[:, i]))
+
+
+def accept_path(
+    draft: Draft,
+    target_probs: Tensor,
+    rng: RoundRng,
+    tested: Callable[[int, Tensor], tuple[Tensor, Tensor]],
+) -> Verdict:
+    """Accepts a path of candidates, each with probability min(1, p/q).
+
+    Args:
+        draft: tokens [B, K] of a tree.
+        target_probs: [B, K+1, V].
+        rng: decides about each candidate that is tested, and draws the token after the path.
+        tested: from token i and what is left of p [B, V] to the p and q [B, V] that it is tested with.
+    """
+    target = target_probs.double()
+    remaining = target[:, 0]  # [B, V], what the token after the path is drawn from
 
     def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
         nonlocal remaining
+        p, q = tested(i, remaining)
         token = draft.tokens[:, i, None]
-        ratio = remaining.gather(1, token)[:, 0] / q[:, i].gather(1, token)[:, 0]
+        ratio = p.gather(1, token)[:, 0] / q.gather(1, token)[:, 0]
         accepted_now = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), depth, testing)
         rejected = testing & ~accepted_now
-        remaining = torch.where(rejected[:, None], residual(remaining, q[:, i]), remaining)
-        remaining = torch.where(accepted_now[:, None], p[:, i + 1], remaining)
+        remaining = torch.where(rejected[:, None], residual(p, q), remaining)
+        remaining = torch.where(accepted_now[:, None], target[:, i + 1], remaining)
         return accepted_now
 
     path = walk(draft, accepts)
@@ -82,26 +100,16 @@ def accept_k_sequential(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Ve
     """
     p = target_probs.double()
     q = draft.probs.double()
-    remaining = p[:, 0]
     parents = parents_of(draft)
     mask = draft.mask
     rows = torch.arange(len(p), device=p.device)
 
-    def accepts(i: int, testing: Tensor, depth: Tensor) -> Tensor:
-        nonlocal remaining
+    def tested(i: int, remaining: Tensor) -> tuple[Tensor, Tensor]:
         p_parent = p[rows, parents[:, i]]
-        token = draft.tokens[:, i, None]
         candidates = ((parents == parents[:, i, None]) & mask).sum(-1)
-        scaled = scale(p_parent, q[:, i], candidates)[:, None] * q[:, i]  # [B, V], γ·q
-        ratio = p_parent.gather(1, token)[:, 0] / scaled.gather(1, token)[:, 0]
-        accepted_now = rng.bernoulli(ratio.clamp(max=1).nan_to_num(0), depth, testing)
-        remaining = torch.where((testing & ~accepted_now)[:, None], residual(p_parent, scaled), remaining)
-        remaining = torch.where(accepted_now[:, None], p[:, i + 1], remaining)
-        return accepted_now
+        return p_parent, scale(p_parent, q[:, i], candidates)[:, None] * q[:, i]  # γ·q
 
-    path = walk(draft, accepts)
-    accepted = path.sum(-1)
-    return Verdict(accepted, rng.categorical(remaining, accepted), path)
+    return accept_path(draft, target_probs, rng, tested)
 
 
 verify_tree = Verifier("rejection", accept_tree, stops_at_first_rejection=False, takes_tree=True)

@@ -355,7 +355,7 @@ batch_sweep(batches.points)
 from minispec.evidence.bench.measure import measure_memory
 from minispec.evidence.theory.formulas import kv_cache_bytes
 
-sizes = {(part.model, part.what): part.bytes for part in measure_memory(pair)}
+sizes = measure_memory(pair)
 predicted = {}
 for name, model in (("target", target), ("draft", draft)):
     predicted[name, "weights"] = 4 * model.parameters_count  # four bytes each

@@ -60,7 +60,7 @@ def test_widths_follow_from_past_rounds_alone(pace):
             wanted = best_width(CHEAP, known.probabilities(), 2)
         assert r.draft.k == min(wanted, max(budgets) - 1)
         widths.add(wanted)
-        known.update([r.accepted(row) for row in range(2)], [r.tested(row) for row in range(2)])
+        known.update([(r.accepted(row), r.tested(row)) for row in range(2) if r.drafted(row)])
         budgets = [n - len(more) for n, more in zip(budgets, r.emitted, strict=True)]
         if r.finish != (None, None):
             break  # from here on fewer rows count
@@ -234,15 +234,15 @@ def test_running_acceptance_by_hand():
     """Weight 2, memory 1/2: prior 0.5; then 3 accepted of 3 tests of one row; then none of 1."""
     known = RunningAcceptance(3, prior=0.5, weight=2, memory=0.5)
     assert known.probabilities() == [0.5] * 3
-    known.update([2], [3])
+    known.update([(2, 3)])
     shared = (2 + 2 * 0.5) / (3 + 2)
     assert known.probabilities() == pytest.approx([(k + 2 * shared) / 3 for k in (1, 1, 0)])
-    known.update([0], [1])
+    known.update([(0, 1)])
     shared = (1 + 1) / (2.5 + 2)
     tests = [(0.5, 1.5), (0.5, 0.5), (0.0, 0.5)]
     assert known.probabilities() == pytest.approx([(k + 2 * shared) / (n + 2) for k, n in tests])
     before = known.probabilities()
-    known.update([0, 0], [0, 0])  # nothing was drafted
+    known.update([])  # nothing was drafted
     assert known.probabilities() == before
 
 

@@ -38,12 +38,9 @@ class Queue:
         setting = self.setting
         settings = setting.sampling(seed, new_tokens) | {"batch_size": self.rows}
         backend = setting.models.backend
-        decode: Callable[..., Iterator[Any]] = backend.observe
-        if not setting.k and backend is TORCH:
-            decode = generate_queue
-        elif not setting.k:
-            settings |= {"drafter": None, "k": 0, "verifier": backend.verifier(setting.verifier)}
-        if setting.k:
+        decode: Callable[..., Iterator[Any]] = generate_queue
+        if setting.k or backend is not TORCH:
+            decode = backend.observe
             settings |= setting.drafting()
         size = len(prompts) if self.refill else self.rows
         texts: list[list[int]] = [[] for _ in prompts]

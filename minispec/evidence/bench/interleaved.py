@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import compress, zip_longest
+from itertools import zip_longest
 from operator import truediv
-from statistics import quantiles
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 from minispec.core.batch import Prompts
 from minispec.core.draft import Drafter
@@ -109,10 +110,10 @@ class Setting:
         }
 
     def drafting(self) -> dict[str, Any]:
-        """Returns what `speculate` is told besides."""
+        """Returns what `speculate` is told besides; with K = 0 nothing drafts."""
         backend = self.models.backend
         return {
-            "drafter": self.drafter or backend.drafter(self.models.draft),
+            "drafter": (self.drafter or backend.drafter(self.models.draft)) if self.k else None,
             "k": self.k,
             "verifier": backend.verifier(self.verifier, self.proposes_trees),
         }
@@ -223,10 +224,11 @@ def by_position(rounds: Iterable[Round]) -> Positions:
     tested = Counter[int]()
     kept = Counter[int]()
     for r in rounds:
-        for row in compress(range(len(r.live)), r.live):
-            accepted = r.accepted(row)
-            kept.update(range(accepted))
-            tested.update(range(accepted + bool(r.rejected(row))))
+        for row, is_live in enumerate(r.live):
+            if is_live:
+                accepted = r.accepted(row)
+                kept.update(range(accepted))
+                tested.update(range(accepted + bool(r.rejected(row))))
     return tuple((tested[i], kept[i]) for i in range(len(tested)))
 
 
@@ -260,6 +262,5 @@ def figures(pair: str, setting: Setting, alone: Sequence[Run], drafted: Sequence
 
 def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
     """Returns the lower quartile, the median and the upper quartile of one or more values."""
-    values = list(values)
-    low, median, high = quantiles(values, n=4, method="inclusive") if values[1:] else values * 3
+    low, median, high = np.quantile([*values], (0.25, 0.5, 0.75)).tolist()
     return low, median, high

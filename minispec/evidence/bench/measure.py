@@ -15,7 +15,7 @@ from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 from minispec.core.warp import Warp
 from minispec.evidence.bench.interleaved import Key, quartiles
-from minispec.evidence.bench.measurements import Latency, MemoryPart
+from minispec.evidence.bench.measurements import Latency
 from minispec.io.checkpoint import Pair
 from minispec.io.observe import record
 from minispec.io.trace import Trace
@@ -112,8 +112,8 @@ def measure_latency(
 
 def cost_ratio(target: Sequence[Latency], draft: Sequence[Latency]) -> float:
     """Returns c: seconds of a draft forward over those of a target forward, both over one token."""
-    t_target, t_draft = ({point.width: point.seconds for point in points} for points in (target, draft))
-    return t_draft[1] / t_target[1]
+    t_target, t_draft = (next(p.seconds for p in points if p.width == 1) for points in (target, draft))
+    return t_draft / t_target
 
 
 def measure_acceptance(pair: Pair, prompts: Sequence[Sequence[int]], k: int = 4) -> Trace:
@@ -133,12 +133,12 @@ def measure_acceptance(pair: Pair, prompts: Sequence[Sequence[int]], k: int = 4)
     )
 
 
-def measure_memory(pair: Pair) -> list[MemoryPart]:
-    """Returns the bytes of weights and of one row's cache when it is full, for both models."""
-    parts = []
+def measure_memory(pair: Pair) -> dict[tuple[str, str], int]:
+    """Returns bytes by model and part: of the weights, and of one row's cache when it is full."""
+    sizes = {}
     for name, model in (("target", pair.target), ("draft", pair.draft)):
-        weights = sum(p.numel() * p.element_size() for p in model.parameters())
+        sizes[name, "weights"] = sum(weight.nbytes for weight in model.parameters())
         cache = model.new_cache(1)
         cache.reserve(model.max_length)
-        parts += [MemoryPart(name, "weights", weights), MemoryPart(name, "cache", cache.bytes)]
-    return parts
+        sizes[name, "cache"] = cache.bytes
+    return sizes

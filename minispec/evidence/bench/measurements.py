@@ -79,15 +79,6 @@ class BatchPoint:
 
 
 @dataclass(frozen=True)
-class MemoryPart:
-    """What takes memory: `weights` or `cache` of `target` or `draft`, in bytes."""
-
-    model: str
-    what: str
-    bytes: int
-
-
-@dataclass(frozen=True)
 class KillRow:
     """One bug of the zoo, and what each check said."""
 
@@ -164,15 +155,14 @@ def drafters_table(pair: str, temperature: float) -> str:
 
 def zoo_measurement(document: Mapping[str, Any]) -> Measurement:
     """Returns the kill matrix, from `Zoo.to_json`, as a measurement of today: a row per mutant."""
-    checks = [check["name"] for check in document["checks"]]
+    is_ours = {check["name"]: check["ours"] for check in document["checks"]}
     rows = []
     for mutant in document["mutants"]:
-        cells = (mutant["cells"][check] for check in checks)
+        cells = (mutant["cells"][check] for check in is_ours)
         marks = ("!" if cell["crashed"] else "x" if cell["killed"] else "." for cell in cells)
         file = file_of(mutant["function"])
         rows.append(KillRow(mutant["name"], file, mutant["effect"], mutant["harm"], "".join(marks)))
-    others = [check["name"] for check in document["checks"] if not check["ours"]]
-    conditions = {"checks": checks, "theirs": others}
+    conditions = {"checks": [*is_ours], "theirs": [name for name, ours in is_ours.items() if not ours]}
     return Measurement("zoo", date.today().isoformat(), describe_machine(), conditions, tuple(rows))
 
 

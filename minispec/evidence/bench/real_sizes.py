@@ -15,12 +15,12 @@ import torch
 from torch import nn
 
 from minispec.core.model import GPT, GPTConfig, LanguageModel
+from minispec.drafters.adaptive import rates
 from minispec.drafters.costs import Costs
 from minispec.evidence.bench.interleaved import Run, Setting, interleave, quartiles
 from minispec.evidence.bench.machine import using_threads
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.evidence.bench.section import BenchRun, Results
-from minispec.evidence.theory.formulas import refined_speed_up
 from minispec.io.files import read_table
 from minispec.native.backend import NATIVE, Models
 from minispec.native.model import NativeGPT
@@ -196,17 +196,15 @@ def with_threads(threads: int, task: Callable[[], object]) -> None:
 
 
 def predicted(milliseconds: Mapping[str, float]) -> list[Results]:
-    """Returns the speed-up at the best K for several drafts, by `refined_speed_up` (rule and loop for free).
+    """Returns the speed-up at the best K for several drafts, by `rates` (rule and loop for free).
 
     t(n) in milliseconds is given by n; between them it is taken to be a straight line.
     """
-    costs = Costs(0.0, {int(n): t for n, t in milliseconds.items()})
-    step = costs.call(1)
+    step = milliseconds["1"]
+    times = {int(n): t for n, t in milliseconds.items()}
     rows = []
     for draft, alpha in product(DRAFTS, ACCEPTANCES):
-        speed_ups = [
-            refined_speed_up([alpha] * k, step, draft * step, costs.call) for k in range(costs.most + 1)
-        ]
-        best = max(speed_ups)
-        rows.append({"draft": draft, "acceptance": alpha, "k": speed_ups.index(best), "speedup": best})
+        speeds = rates(Costs(draft * step, times), [alpha] * (max(times) - 1))
+        k = speeds.index(max(speeds))
+        rows.append({"draft": draft, "acceptance": alpha, "k": k, "speedup": speeds[k] / speeds[0]})
     return rows

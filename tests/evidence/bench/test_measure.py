@@ -42,11 +42,9 @@ def test_cost_ratio_is_draft_over_target():
 def test_memory_counts_weights_and_caches(pair):
     """Of both models."""
     parts = measure_memory(pair)
-    assert [(part.model, part.what) for part in parts] == [
-        (model, what) for model in ("target", "draft") for what in ("weights", "cache")
-    ]
-    assert parts[0].bytes == 4 * pair.target.parameters_count
-    assert parts[1].bytes == kv_cache_bytes(pair.target.config, pair.target.max_length)
+    assert list(parts) == [(model, what) for model in ("target", "draft") for what in ("weights", "cache")]
+    assert parts["target", "weights"] == 4 * pair.target.parameters_count
+    assert parts["target", "cache"] == kv_cache_bytes(pair.target.config, pair.target.max_length)
 
 
 @pytest.mark.parametrize("kind", KINDS)

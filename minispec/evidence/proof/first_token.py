@@ -50,8 +50,10 @@ def first_token(
     Raises:
         ValueError: if the distributions differ in size.
     """
-    target, reported = (torch.as_tensor(probabilities, dtype=torch.float64) for probabilities in (p, q))
-    draft_probs = reported if drawn_from is None else torch.as_tensor(drawn_from, dtype=torch.float64)
+    target, reported, draft_probs = (
+        torch.as_tensor(probs, dtype=torch.float64)
+        for probs in (p, q, q if drawn_from is None else drawn_from)
+    )
     if not target.shape == reported.shape == draft_probs.shape:
         raise ValueError("all distributions must be over the same tokens")
 

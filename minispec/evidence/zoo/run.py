@@ -16,7 +16,6 @@ from math import prod
 from time import perf_counter
 
 from minispec.core.model import GPT
-from minispec.core.rng import SeededRng
 from minispec.evidence.checker.calls import one_line
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.distributions import (
@@ -162,12 +161,12 @@ def measure_damage(
     distances = [0.0]
     try:
         if sampled:
-            experiment = Experiment(case, SAMPLES, rng=SeededRng)
+            experiment = Experiment(case, SAMPLES)
             if mutant.is_native:
                 experiment = Experiment(on_native(case), SAMPLES, NATIVE_ROWS, rng=NativeRng)
-            pairs = zip(case.prompts, exact, strict=True)
             distances = [
-                measure_sampled_distance(experiment, prompt, expected, seed) for prompt, expected in pairs
+                measure_sampled_distance(experiment, prompt, expected, seed)
+                for prompt, expected in zip(case.prompts, exact, strict=True)
             ]
         elif not mutant.is_native:
             mutated = speculative_distributions(case, mutant.crosses_rows)

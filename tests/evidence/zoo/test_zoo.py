@@ -13,7 +13,7 @@ from minispec.evidence.proof.distributions import (
     total_variation,
 )
 from minispec.evidence.zoo import run
-from minispec.evidence.zoo.checks import CHECKS, Check
+from minispec.evidence.zoo.checks import CHECKS, Check, check_native_threads
 from minispec.evidence.zoo.mutants import FAMILIES, MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import find_patch, planted
 from minispec.evidence.zoo.run import size_ordered_cases, zoo

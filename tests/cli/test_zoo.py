@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 import minispec.cli.zoo as module
-from minispec.evidence.zoo.cases import size_ordered_cases
 from minispec.evidence.zoo.checks import CHECKS
 from minispec.evidence.zoo.mutants import mutant_named
-from minispec.evidence.zoo.run import zoo
+from minispec.evidence.zoo.run import size_ordered_cases, zoo
 
 FEW = [
     mutant_named(name) for name in ("correction-from-p", "token-missing-in-the-drafts-cache", "seed-reset")

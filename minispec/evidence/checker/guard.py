@@ -32,8 +32,7 @@ class OutOfTime(BaseException):
 class Forks:
     """The pipes in which a copy of this process, made by a fork, says that it came back."""
 
-    pipe: Any = None  #: the latest pipe: where to read from, and where to write to
-    latest: Any = None  #: where to read what the latest copy says
+    latest: Any = None  #: the latest pipe: where to read from, and where to write to
     origin: Any = None  #: in a copy: where to write what the process that was copied reads
 
 
@@ -58,8 +57,10 @@ def called(function: Callable[..., T], *arguments: object, limit: float | None =
     except OutOfTime:
         raise Stopped(f"it had not come back after {limit:g} seconds") from None
     finally:
-        if os.getpid() != process:
-            end_copy()
+        if os.getpid() != process:  # this is a copy, and ends here
+            if Forks.origin is not None:
+                Forks.origin.send(True)
+            os._exit(1)
         if Forks.latest is not latest and copy_came_back():
             raise Stopped("it forked, and the copy of the process came back from it too")
 
@@ -69,31 +70,21 @@ def watch_forks() -> None:
     """Opens a pipe for each fork from now on, where there are any."""
 
     def before() -> None:
-        Forks.pipe = Pipe(duplex=False)
-
-    def in_parent() -> None:
-        Forks.latest, to_copy = Forks.pipe
-        to_copy.close()
+        Forks.latest = Pipe(duplex=False)
 
     def in_copy() -> None:
-        from_copy, Forks.origin = Forks.pipe
-        from_copy.close()
+        Forks.origin = Forks.latest[1]
 
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_copy)
-
-
-def end_copy() -> None:
-    """Tells the process that was forked that this one came back, and ends this one."""
-    if Forks.origin is not None:
-        Forks.origin.send(True)
-    os._exit(1)
+        os.register_at_fork(before=before, after_in_child=in_copy)
 
 
 def copy_came_back() -> bool:
     """Waits until the latest copy comes back or ends; one that works on for a second may live."""
+    from_copy, to_copy = Forks.latest
+    to_copy.close()
     try:
-        return Forks.latest.poll(COPY_SECONDS) and Forks.latest.recv()
+        return from_copy.poll(COPY_SECONDS) and from_copy.recv()
     except EOFError:  # it has ended
         return False
 

@@ -1,5 +1,6 @@
 """Trying a rule on one instance: by enumerating all of its branches, or by sampling it."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -241,16 +242,13 @@ def drawn_leaves(
     """
     drafting_rng = SeededRng(seed)
     deciding_rng = SeededRng(seed + 1)
-    # How often a draft, the last token that stays, the next one.
-    counts = torch.zeros(*drafts.target_probs.shape, dtype=torch.long)  # [S, K+1, V]
+    counts: Counter[tuple[int, int, int]] = Counter()  # a draft, the last token that stays, the next one
     for drawn in range(0, samples, CHUNK):
         rows = drafting_rng.categorical(drafts.weights.expand(min(CHUNK, samples - drawn), -1))
         for call in rows.split(1 if one_by_one else CHUNK):
-            outcome = (call, *decide(verifier, drafts, call, deciding_rng))
-            counts.index_put_(outcome, torch.ones_like(call), accumulate=True)
-    shares = (counts[counts > 0].double() / samples).tolist()
-    outcomes = zip(counts.nonzero().tolist(), shares, strict=True)
-    return [Leaf(row, last, token, share) for (row, last, token), share in outcomes]
+            last, token = decide(verifier, drafts, call, deciding_rng)
+            counts.update(zip(call.tolist(), last.tolist(), token.tolist(), strict=True))
+    return [Leaf(*outcome, count / samples) for outcome, count in sorted(counts.items())]
 
 
 def token_distributions(texts: Tensor, instance: Instance) -> list[list[float]]:

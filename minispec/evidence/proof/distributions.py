@@ -12,9 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
-
 from minispec.core.records import Finish, Round
+from minispec.evidence.proof.by_hand import logits_after
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.enumeration import EnumeratingRng, enumerate_branches
 from minispec.evidence.theory.acceptance import target_only_texts
@@ -221,7 +220,6 @@ def exact_distributions(case: Case) -> list[Distribution]:
     ]
 
 
-@torch.inference_mode()
 def continuations(case: Case, prompt: Text, least: float = 0.0) -> dict[Cell, float]:
     """Returns the exact probability of each continuation of a prompt: the chain rule, without a cache.
 
@@ -237,8 +235,7 @@ def continuations(case: Case, prompt: Text, least: float = 0.0) -> dict[Cell, fl
         texts = [tokens for tokens in unfinished if tokens not in ended]
         longer: dict[Text, float] = {}
         if texts:
-            tokens_so_far = torch.tensor([[*prompt, *tokens] for tokens in texts])
-            logits = case.target.head(case.target.hidden(tokens_so_far))[:, -1]
+            logits = logits_after(case.target, [(*prompt, *tokens) for tokens in texts])
             for tokens, distribution in zip(texts, case.warp(logits.double()).tolist(), strict=True):
                 for token, probability in enumerate(distribution):
                     joint = unfinished[tokens] * probability

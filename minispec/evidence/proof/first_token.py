@@ -50,11 +50,12 @@ def first_token(
     Raises:
         ValueError: if the distributions differ in size.
     """
-    target, reported = (torch.as_tensor(probabilities, dtype=torch.float64) for probabilities in (p, q))
-    draft_distribution = reported if drawn_from is None else torch.as_tensor(drawn_from, dtype=torch.float64)
-    if not target.shape == reported.shape == draft_distribution.shape:
+    target, reported, draft_probs = (
+        torch.as_tensor(probs, dtype=torch.float64)
+        for probs in (p, q, q if drawn_from is None else drawn_from)
+    )
+    if not target.shape == reported.shape == draft_probs.shape:
         raise ValueError("all distributions must be over the same tokens")
-    size = len(target)
 
     def run(rng: EnumeratingRng, drafted: Sequence[int]) -> list[tuple[int, int]]:
         rows = len(drafted)
@@ -62,16 +63,11 @@ def first_token(
         verdict = verifier(draft, target.repeat(rows, 2, 1), rng)
         return list(zip(verdict.accepted.tolist(), verdict.token.tolist(), strict=True))
 
-    accepted_probabilities = [0.0] * size
-    correction_probabilities = [0.0] * size
-    possible_drafts = [token for token in range(size) if draft_distribution[token] > 0]
-    for drafted, (accepted, token), weight in enumerate_branches(run, possible_drafts):
-        probability = float(draft_distribution[drafted]) * weight
-        if accepted:
-            accepted_probabilities[drafted] += probability
-        else:
-            correction_probabilities[token] += probability
-    return FirstToken(tuple(accepted_probabilities), tuple(correction_probabilities))
+    probabilities = target.new_zeros(2, len(target))  # of corrections, and of accepted drafts
+    for drafted, (accepted, token), weight in enumerate_branches(run, draft_probs.nonzero()[:, 0].tolist()):
+        probabilities[accepted, drafted if accepted else token] += draft_probs[drafted] * weight
+    correction, kept = map(tuple, probabilities.tolist())
+    return FirstToken(kept, correction)
 
 
 def parts(probabilities: Sequence[float], whole: int) -> str:

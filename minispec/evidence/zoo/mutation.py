@@ -150,8 +150,7 @@ def find_functions(path: str) -> list[FunctionType]:
     for part in qualified_name.split("."):
         member = inspect.getattr_static(member, part, None)
     members: list[Any] = list(vars(member).values()) if isinstance(member, type) else [member]
-    called: list[Any] = [member.fget if isinstance(member, property) else member for member in members]
-    unwrapped = [inspect.unwrap(member) for member in called]
+    unwrapped = [inspect.unwrap(getattr(member, "fget", member)) for member in members]
     # What `dataclass` makes stands in no file.
     functions = [f for f in unwrapped if isinstance(f, FunctionType) and f.__code__.co_filename[0] != "<"]
     if not functions:

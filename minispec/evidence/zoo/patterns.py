@@ -7,6 +7,7 @@ for any one word. Everything else stands for itself. The notation is that of Sem
 import ast
 import re
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 PLACEHOLDER = re.compile(r"\$(\w+)")
@@ -43,25 +44,21 @@ def parse_pattern(text: str) -> list[ast.stmt]:
     return ast.parse(PLACEHOLDER.sub(rf"{PLACEHOLDER_PREFIX}\1", text)).body
 
 
-def matches(pattern: object, code: object, bindings: dict[str, str]) -> bool:
+def matches(pattern: Any, code: Any, bindings: dict[str, str]) -> bool:
     """Whether code has the structure of a pattern; notes in `bindings` what each placeholder stands for."""
     if isinstance(pattern, ast.Name) and pattern.id.startswith(PLACEHOLDER_PREFIX):
         if not isinstance(code, ast.AST):
             return False
         text = f"({ast.unparse(code)})" if isinstance(code, OPERATORS) else ast.unparse(code)
         return bindings.setdefault(pattern.id.removeprefix(PLACEHOLDER_PREFIX), text) == text
-    if isinstance(pattern, list):
-        if not isinstance(code, list) or len(code) != len(pattern):
-            return False
-        return all(
-            matches(pattern_part, code_part, bindings)
-            for pattern_part, code_part in zip(pattern, code, strict=True)
-        )
+    if type(pattern) is not type(code):
+        return False
     if isinstance(pattern, ast.AST):
         fields = [name for name in pattern._fields if name != "ctx"]
-        same = type(pattern) is type(code)
-        return same and all(matches(getattr(pattern, name), getattr(code, name), bindings) for name in fields)
-    return pattern == code
+        return all(matches(getattr(pattern, name), getattr(code, name), bindings) for name in fields)
+    if isinstance(pattern, list):
+        return len(pattern) == len(code) and all(map(matches, pattern, code, repeat(bindings)))
+    return bool(pattern == code)
 
 
 def fill(text: str, bindings: dict[str, str]) -> str:

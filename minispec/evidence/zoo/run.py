@@ -16,7 +16,6 @@ from math import prod
 from time import perf_counter
 
 from minispec.core.model import GPT
-from minispec.core.rng import SeededRng
 from minispec.evidence.checker.calls import one_line
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.distributions import (
@@ -27,15 +26,15 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
     total_variation,
 )
+from minispec.evidence.proof.families import read_cases
 from minispec.evidence.proof.sampling import Experiment
 from minispec.evidence.theory.statistics import check_sample
-from minispec.evidence.zoo.cases import size_ordered_cases
 from minispec.evidence.zoo.check_distributions import EXACT
-from minispec.evidence.zoo.check_native import on_native
-from minispec.evidence.zoo.checks import CHECKS, Check
+from minispec.evidence.zoo.checks import CHECKS, Check, on_native
 from minispec.evidence.zoo.matrix import CheckResult, Damage, Specimen, Zoo
 from minispec.evidence.zoo.mutants import MUTANTS
 from minispec.evidence.zoo.mutation import Mutant, called_code, find_patch, planted
+from minispec.io.files import read_table
 from minispec.native.decisions import NativeRng
 from minispec.native.library import why_missing
 
@@ -44,6 +43,14 @@ NATIVE_ROWS = 2_500  # of a batch in C++
 MAX_JOINT_BRANCHES = 200  # where rows influence each other, batches are enumerated one branch at a time
 FALSE_ALARM = 1e-9  # of each sampled damage
 GENERATOR = "minispec.core.rng:SeededRng"  # an enumeration brings its own rng, and does not meet its bugs
+
+
+def size_ordered_cases(seed: int = 0) -> tuple[Case, ...]:
+    """Returns the cases on which the zoo looks for a bug, smallest first; the seed is that of the models.
+
+    They are read from cases.toml; its first lines say in which order they stand.
+    """
+    return tuple(read_cases(read_table(__file__, "cases.toml")["groups"], seed))
 
 
 def zoo(
@@ -154,12 +161,12 @@ def measure_damage(
     distances = [0.0]
     try:
         if sampled:
-            experiment = Experiment(case, SAMPLES, rng=SeededRng)
+            experiment = Experiment(case, SAMPLES)
             if mutant.is_native:
                 experiment = Experiment(on_native(case), SAMPLES, NATIVE_ROWS, rng=NativeRng)
-            pairs = zip(case.prompts, exact, strict=True)
             distances = [
-                measure_sampled_distance(experiment, prompt, expected, seed) for prompt, expected in pairs
+                measure_sampled_distance(experiment, prompt, expected, seed)
+                for prompt, expected in zip(case.prompts, exact, strict=True)
             ]
         elif not mutant.is_native:
             mutated = speculative_distributions(case, mutant.crosses_rows)

@@ -13,12 +13,10 @@ from minispec.evidence.proof.distributions import (
     total_variation,
 )
 from minispec.evidence.zoo import run
-from minispec.evidence.zoo.cases import size_ordered_cases
-from minispec.evidence.zoo.check_native import check_native_threads
-from minispec.evidence.zoo.checks import CHECKS, Check
+from minispec.evidence.zoo.checks import CHECKS, Check, check_native_threads
 from minispec.evidence.zoo.mutants import FAMILIES, MUTANTS, mutant_named
 from minispec.evidence.zoo.mutation import find_patch, planted
-from minispec.evidence.zoo.run import zoo
+from minispec.evidence.zoo.run import size_ordered_cases, zoo
 
 FEW = size_ordered_cases()[:3]
 IN_PYTHON = [mutant for mutant in MUTANTS if not mutant.is_native]

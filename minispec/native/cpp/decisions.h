@@ -56,7 +56,7 @@ void keep_most_probable(T* dist, Int vocab, Int most, double share) {
     for (Int id = 0; id < vocab; ++id) dist[id] /= static_cast<T>(kept);
 }
 
-// Makes logits [V] a distribution, in place; after them there is space up to whole vectors. Returns whether that can be.
+// Makes logits [V] a distribution, in place; after them there is space up to whole vectors. Whether that can be done.
 template <class T>
 bool make_distribution(T* dist, Int vocab, const ms_warp& warp) {
     if (!can_be_distribution(dist, vocab)) return false;

@@ -299,7 +299,8 @@ ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, ms_source& source, Int V
             for (Int row = 0; row < rows; ++row) {
                 T *dist = q + (row * n + j) * wide, *its_logits = logits + (row * n + j) * wide;
                 if (again) without(dist, its_logits, tree.token(row, i - 1), V);
-                draft.tokens[row * k + i - 1] = i <= draft.budgets[row] ? pick(source, dist, V, row, tree.depth(i) - 1) : largest(dist, V);
+                draft.tokens[row * k + i - 1] = i <= draft.budgets[row] ? pick(source, dist, V, row, tree.depth(i) - 1)
+                                                                                     : largest(dist, V);
                 std::copy_n(dist, V, static_cast<T*>(draft.q) + (row * k + i - 1) * V);
             }
         }

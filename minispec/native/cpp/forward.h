@@ -173,8 +173,8 @@ void activate(Workspace<T>& work, Int m, Int parts, Share share) {
 }
 
 // One thread's share of a forward. The residual stream goes through the layers of a block; keys and values go into its
-// cache, whose first layer is the first of them. Each product is shared column by column, attention head by head. A row's tokens
-// past the context's end mean nothing.
+// cache, whose first layer is the first of them. Each product is shared column by column, attention head by head. A
+// row's tokens past the context's end mean nothing.
 template <class T, class W>
 void read(const Model<T, W>& model, Workspace<T>& work, const ms_block& block, Share share) {
     const Sizes& s = model.s;
@@ -187,7 +187,8 @@ void read(const Model<T, W>& model, Workspace<T>& work, const ms_block& block, S
         share.wait();
         for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i)
             attend(layer, work, share.index, block, i / s.kv_heads,
-                   static_cast<T*>(block.cache) + ((l - block.begin) * heads + i) * work.slots * cache_numbers(s), i % s.kv_heads);
+                   static_cast<T*>(block.cache) + ((l - block.begin) * heads + i) * work.slots * cache_numbers(s),
+                   i % s.kv_heads);
         share.wait();
         multiply(work.attended, work.S, m, layer.out, x, D, true, share);
         share.wait();
@@ -200,7 +201,8 @@ void read(const Model<T, W>& model, Workspace<T>& work, const ms_block& block, S
         share.wait();
         for (Int t = 0; !share.index && t < block.tap_count; ++t)
             if (block.taps[t] == l + 1)
-                copy_rows(x, D, m, s.width, static_cast<T*>(block.hidden) + t * s.width, (block.tap_count + 1) * s.width);
+                copy_rows(x, D, m, s.width, static_cast<T*>(block.hidden) + t * s.width,
+                          (block.tap_count + 1) * s.width);
     }
 }
 

@@ -116,6 +116,9 @@ class NativeCache(KVCache):
             ValueError: if they do not ascend, or lie beyond what the row holds.
         """
         self.check_slots(indices)
+        model = self.owner()
+        if model is None or self.capacity != model.max_length:
+            raise ValueError("the cache is for a model that is gone, or another")
         for row, slots in enumerate(indices):
             unmoved = sum(position == slot for position, slot in enumerate(slots))
             for part in self._parts():

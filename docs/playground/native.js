@@ -197,8 +197,8 @@
       refuse(cache.length + ids.length > this.maxLength, `the context holds ${this.maxLength} tokens`);
       const states = native.borrow(4 * ids.length * this.width);
       const reads = { rows: 1, n: ids.length, tokens: ids, starts: [cache.length], cache: cache.address };
-      const block = native.record("ms_block", { ...reads, slots, end: layers });
-      native.call("ms_read", native.about.type, this.address, 1, block, 1, states);
+      const block = native.record("ms_block", { ...reads, slots, end: layers, hidden: states });
+      native.call("ms_read", native.about.type, this.address, 1, block, 1);
       cache.length += ids.length;
       return states;
     }

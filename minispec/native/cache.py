@@ -11,7 +11,6 @@ import torch
 
 from minispec.core.cache import STEP, KVCache
 from minispec.native.checks import check_memory
-from minispec.native.structs import integers
 
 if TYPE_CHECKING:
     from minispec.native.model import NativeLayers
@@ -117,15 +116,15 @@ class NativeCache(KVCache):
             ValueError: if they do not ascend, or lie beyond what the row holds.
         """
         self.check_slots(indices)
-        indices = [list(map(index, slots)) for slots in indices]
         model = self.owner()
         if model is None or self.capacity != model.max_length:
             raise ValueError("the cache is for a model that is gone, or another")
         for row, slots in enumerate(indices):
             unmoved = sum(position == slot for position, slot in enumerate(slots))
-            if moved := slots[unmoved:]:
-                model.gather(self, row, unmoved, integers(moved))
-        self._lengths = [len(slots) for slots in indices]
+            for part in self._parts():
+                of_row = part[:, row]
+                of_row[:, :, unmoved : len(slots)] = of_row[:, :, list(map(index, slots[unmoved:]))]
+        self._lengths = list(map(len, indices))
 
     def place(self, row: int, other: KVCache, source: int) -> None:
         """Takes over, into one row, what another cache of the same model holds in its row `source`.

@@ -21,9 +21,9 @@ from minispec.drafters.chain import check_width
 from minispec.drafters.eagle3 import Eagle3Drafter, Eagle3GPT, Eagle3Layer, JoinedBlock, TappedGPT
 from minispec.native.checks import check_ids, checked
 from minispec.native.drafter import Chain
-from minispec.native.heads import embeddings, multiplied
-from minispec.native.model import NativeGPT, NativeLayers, threads_for
-from minispec.native.pack import PackedMatrix, check_type, pack_layers, pack_matrix, packed_gain, packed_qkv
+from minispec.native.heads import embeddings, native_layers
+from minispec.native.model import NativeGPT
+from minispec.native.pack import PackedMatrix, pack_matrix, packed_gain, packed_qkv
 from minispec.native.structs import Kind
 
 
@@ -47,18 +47,14 @@ class NativeEagle3GPT(Eagle3GPT):
     def __init__(self, layer: Eagle3Layer, target: GPT, native: NativeGPT) -> None:
         """Joins what was trained on a target with that target, in torch and native."""
         super().__init__(layer, target)
-        check_type(layer, native.weights_dtype)
         self.native = native
         self.tapped = NativeTappedGPT(native, layer.taps)
         self.dtype = native.dtype
         config = layer.config
-        threads = min(threads_for(sum(p.numel() for p in layer.parameters())), native.threads)
         self._joined = deepcopy(cast(JoinedBlock, layer.layers[0])).to(self.dtype)
-        self._head = pack_matrix(native.native, layer.lm_head, threads)
-        packed = pack_layers(
-            native.native, config, threads, [narrowed(layer)], layer.norm, (None, self._head)
-        )
-        self.layers = NativeLayers(native.native, packed, config, 1, native.weights_dtype, threads)
+        self._head = pack_matrix(native.native, layer.lm_head, native.threads)
+        self.layers = native_layers(native, layer, config, [narrowed(layer)], self._head)
+        threads = self.layers.threads
         attention = self._joined.self_attn
         parts = [attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]
         self._qkv = PackedMatrix(native.native, packed_qkv(parts, config.head_dim), threads)
@@ -74,25 +70,25 @@ class NativeEagle3GPT(Eagle3GPT):
         hidden = checked("hidden states", hidden, None)
         check_width(hidden.shape[-1], self.tapped.hidden_size)
         streams = hidden[..., : self._fc.sizes[0]].to(self.dtype)
-        return multiplied(self.native, self._fc, streams)
+        return self.native.multiply(self._fc, streams)
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""
-        return self.layers.cache_of(1, rows)
+        return self.layers.new_cache(rows)
 
     def after(self, tokens: Tensor, features: Tensor, cache: KVCache) -> Tensor:
         """Reads tokens [B, n], each with the feature before it; returns those after them: [B, n, D]."""
         embedded = embeddings(self.target, tokens, 2, self.dtype)
         features = checked("features", features, tuple(embedded.shape), self.dtype)
         both, x = self._joined.inputs(embedded, features)
-        qkv = multiplied(self.native, self._qkv, both)
+        qkv = self.native.multiply(self._qkv, both)
         return self.layers.read(tokens, cache, (0, 1), states=x, normed=False, qkv=qkv)
 
     def head(self, features: Tensor) -> Tensor:
         """Maps features [B, n, D] to logits [B, n, V]: minus infinity for ids that it does not know."""
         features = checked("features", features, None, self.dtype)
         check_width(features.shape[-1], self.layers.hidden_size)
-        known = multiplied(self.native, self._head, self._norm(features)).numpy()
+        known = self.native.multiply(self._head, self._norm(features)).numpy()
         # By numpy: torch would wake its threads, which then spin where the library's are to compute.
         logits = np.full((*known.shape[:-1], self.target.vocab_size), -np.inf, known.dtype)
         logits[..., self.layer.ids.numpy()] = known

@@ -8,55 +8,42 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from operator import index
-from time import perf_counter
 from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from minispec.core.cache import KVCache
-from minispec.core.model import GPT, LanguageModel
+from minispec.core.model import GPT, GPTConfig, LanguageModel
 from minispec.core.records import Draft
 from minispec.core.rng import RoundRng
 from minispec.core.warp import Warp
 from minispec.drafters.chain import check_width
 from minispec.drafters.eagle import FeatureDrafter, FeatureGPT, FeatureLayer
+from minispec.drafters.eagle3 import Eagle3Layer
 from minispec.drafters.medusa import Medusa, MedusaDrafter, MedusaHead, MedusaTreeDrafter
 from minispec.drafters.parallel import ParallelDrafter, ParallelGPT, ParallelLayers
 from minispec.native.cache import NativeCache
-from minispec.native.checks import check, check_ids, checked, space_for
+from minispec.native.checks import check, check_ids, checked
 from minispec.native.drafter import Chain, Drawing, Draws, Shape, computes_with
 from minispec.native.model import NativeGPT, NativeLayers, threads_for
 from minispec.native.pack import PackedMatrix, check_type, pack_layers, pack_matrix
 from minispec.native.structs import Kind, Status
 
 
-def native_layers(native: NativeGPT, parts: FeatureLayer | ParallelLayers) -> NativeLayers:
-    """Returns the layers of a drafter, packed for a target."""
+def native_layers(
+    native: NativeGPT,
+    parts: FeatureLayer | ParallelLayers | Eagle3Layer,
+    config: GPTConfig,
+    blocks: nn.ModuleList | Sequence[nn.Module],
+    head: PackedMatrix,
+) -> NativeLayers:
+    """Returns the layers of a drafter, packed for a target: its blocks, as a config says, and a head."""
     check_type(parts, native.weights_dtype)
     threads = min(threads_for(sum(p.numel() for p in parts.parameters())), native.threads)
-    packed = pack_layers(native.native, native.config, threads, parts.layers, parts.norm)
-    return NativeLayers(
-        native.native, packed, native.config, len(parts.layers), native.weights_dtype, threads
-    )
-
-
-def multiplied(native: NativeGPT, matrix: PackedMatrix, states: Tensor) -> Tensor:
-    """Multiplies states [..., depth] with a matrix: [..., columns]; ValueError if they do not fit."""
-    depth, columns = matrix.sizes
-    states = checked("states", states, None, native.dtype)
-    if states.shape[-1:] != (depth,):
-        raise ValueError(f"states must be of {depth} numbers, not {list(states.shape)}")
-    rows = states.view(-1, depth)
-    made = space_for(len(rows), columns, dtype=native.dtype)
-    functions = native.native
-    inputs = native.threads_now, rows.data_ptr(), len(rows), made.data_ptr()
-    started = perf_counter()
-    status = functions.multiply(functions.type, matrix.address, *inputs)
-    native.seconds += perf_counter() - started
-    check(status, native.vocab_size)
-    return made.view(*states.shape[:-1], columns)
+    packed = pack_layers(native.native, config, threads, blocks, parts.norm, (None, head))
+    return NativeLayers(native.native, packed, config, len(blocks), native.weights_dtype, threads)
 
 
 def embeddings(target: GPT, tokens: Tensor, dims: int, dtype: torch.dtype) -> Tensor:
@@ -77,19 +64,19 @@ class NativeFeatureGPT(FeatureGPT):
         self.native = native
         self.dtype = native.dtype
         self.head = native.head
-        self.layers = native_layers(native, layer)
+        self.layers = native_layers(native, layer, native.config, layer.layers, native.packed_head)
         self.fuse = pack_matrix(native.native, layer.fuse, self.layers.threads)
         self.chain = Chain(native, Kind.FEATURE, self.layers, [self.fuse])
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""
-        return self.layers.cache_of(self.layers.packed_layers, rows)
+        return self.layers.new_cache(rows)
 
     def after(self, tokens: Tensor, features: Tensor, cache: KVCache) -> Tensor:
         """Reads tokens [B, n], each with the feature before it; returns those after them: [B, n, D]."""
         embedded = embeddings(self.target, tokens, 2, self.dtype)
         features = checked("features", features, tuple(embedded.shape), self.dtype)
-        joined = multiplied(self.native, self.fuse, torch.cat([embedded, features], -1))
+        joined = self.native.multiply(self.fuse, torch.cat([embedded, features], -1))
         return self.layers.read(tokens, cache, (0, self.layers.packed_layers), states=joined)
 
 
@@ -126,7 +113,7 @@ class NativeParallelGPT(ParallelGPT):
         """Joins what was trained on a target with that target, in torch and native."""
         super().__init__(parts, target)
         self.head = native.head
-        self.layers = native_layers(native, parts)
+        self.layers = native_layers(native, parts, native.config, parts.layers, native.packed_head)
         threads = self.layers.threads
         matrices = [pack_matrix(native.native, matrix, threads) for matrix in (parts.before, parts.change)]
         self.mask = parts.mask.detach().to(native.dtype).contiguous()
@@ -134,7 +121,7 @@ class NativeParallelGPT(ParallelGPT):
 
     def new_cache(self, rows: int) -> KVCache:
         """Returns an empty cache for `rows` rows."""
-        return self.layers.cache_of(self.layers.packed_layers, rows)
+        return self.layers.new_cache(rows)
 
     def with_masks(self, tokens: Tensor, cache: KVCache | None, masks: int) -> Tensor:
         """Reads tokens [B, n], and so many masks after them; returns [B, n + masks, D], extends the cache."""
@@ -211,8 +198,8 @@ class NativeMedusa:
         """Maps hidden states to the logits of all heads: [B, D] -> [B, heads, V]."""
         logits = []
         for proj, head in self._heads:
-            state = hidden + F.silu(multiplied(self.native, proj, hidden))
-            logits.append(multiplied(self.native, head, state))
+            state = hidden + F.silu(self.native.multiply(proj, hidden))
+            logits.append(self.native.multiply(head, state))
         return torch.stack(logits, dim=1)
 
 

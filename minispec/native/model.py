@@ -21,7 +21,7 @@ from minispec.core.model import GPT, GPTConfig, Tree
 from minispec.native.cache import NativeCache
 from minispec.native.checks import check, check_ids, check_memory, checked, memory_errors, space_for
 from minispec.native.library import load_native
-from minispec.native.pack import Packed, kept_logits, pack_model
+from minispec.native.pack import Packed, PackedMatrix, kept_logits, pack_model
 from minispec.native.structs import COMPUTES_IN, BlockRecord, integers
 
 READ_AT_ONCE = 72  # tokens, a multiple of the rows of a tile: scores take memory for each and all before it
@@ -83,6 +83,10 @@ class NativeLayers:
     def threads_now(self) -> int:
         """How many threads are to share a forward."""
         return max(1, min(self.threads, torch.get_num_threads()))
+
+    def new_cache(self, rows: int) -> NativeCache:
+        """Returns an empty cache for `rows` rows of up to `max_length` tokens."""
+        return NativeCache(self, rows, self.packed_layers)
 
     def cache_of(self, layers: int, rows: int) -> NativeCache:
         """Returns an empty cache for so many layers and rows."""
@@ -153,9 +157,11 @@ class NativeLayers:
         if qkv is not None:
             qkv = checked("qkv", qkv, (rows, new, self._columns), self.dtype)
             block.qkv = qkv.data_ptr()
-        inputs = self.threads_now, ctypes.byref(block), normed
+        block.hidden = made.data_ptr()
         started = perf_counter()
-        status = self.native.read(self.native.type, self.packed.address, *inputs, made.data_ptr())
+        status = self.native.read(
+            self.native.type, self.packed.address, self.threads_now, ctypes.byref(block), normed
+        )
         self.seconds += perf_counter() - started
         check(status, self.config.vocab_size)
         held.extend(new)
@@ -187,10 +193,20 @@ class NativeLayers:
             raise
         return torch.cat(made, dim=1)
 
-    def gather(self, cache: NativeCache, row: int, first: int, slots: Any) -> None:
-        """Moves slots of a row of a cache, an array of integers, to `first` and the places after it."""
-        sizes = cache.address, cache.slots, *cache.shape, row, first
-        self.native.gather(self.native.type, self.packed.address, *sizes, slots, len(slots))
+    def multiply(self, matrix: PackedMatrix, states: Tensor) -> Tensor:
+        """Multiplies states [..., depth] with a matrix: [..., columns]; ValueError if they do not fit."""
+        depth, columns = matrix.sizes
+        states = checked("states", states, None, self.dtype)
+        if states.shape[-1:] != (depth,):
+            raise ValueError(f"states must be of {depth} numbers, not {list(states.shape)}")
+        made = space_for(*states.shape[:-1], columns, dtype=self.dtype)
+        rows = states.numel() // depth
+        inputs = matrix.address, self.threads_now, states.data_ptr(), rows, made.data_ptr()
+        started = perf_counter()
+        status = self.native.multiply(self.native.type, *inputs)
+        self.seconds += perf_counter() - started
+        check(status, columns)
+        return made
 
     def usable(self, cache: KVCache | None, rows: int, layers: tuple[int, int]) -> NativeCache:
         """Returns a cache of this model, for these rows and layers; ValueError if it is another."""
@@ -219,6 +235,7 @@ class NativeGPT(NativeLayers):
 
     Attributes:
         vocab_size: V.
+        packed_head: what the head multiplies with, [D, V].
     """
 
     def __init__(self, model: GPT, threads: int | None = None, kept: torch.dtype | None = None) -> None:
@@ -250,16 +267,12 @@ class NativeGPT(NativeLayers):
         threads = min(threads or threads_for(model.parameters_count), MOST_THREADS)
         with memory_errors(), torch.device("cpu"):  # whatever the default device is
             native = load_native(kept)
-            packed, self._head = pack_model(native, model, threads)
+            packed, self.packed_head = pack_model(native, model, threads)
         super().__init__(native, packed, model.config, model.config.layers, model.dtype, threads)
         self.vocab_size = model.vocab_size
         self.embeds = True
         with memory_errors(), torch.device("cpu"):
             self.check(model)
-
-    def new_cache(self, rows: int) -> NativeCache:
-        """Returns an empty cache for `rows` rows of up to `max_length` tokens."""
-        return NativeCache(self, rows, self.config.layers)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, tree: Tree | None = None) -> Tensor:
         """Reads tokens [B, n] after what the cache holds; returns [B, n, D] and extends the cache.
@@ -284,14 +297,7 @@ class NativeGPT(NativeLayers):
             MemoryError: if the system refuses the memory.
         """
         states = checked("hidden", hidden, (None, None, self.hidden_size), self.dtype)
-        rows, new, _ = states.shape
-        logits = space_for(rows, new, self.vocab_size, dtype=self.dtype)
-        inputs = self._head.address, self.threads_now, states.data_ptr(), rows * new, logits.data_ptr()
-        started = perf_counter()
-        status = self.native.multiply(self.native.type, *inputs)
-        self.seconds += perf_counter() - started
-        check(status, self.vocab_size)
-        return logits
+        return self.multiply(self.packed_head, states)
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""

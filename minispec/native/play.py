@@ -86,6 +86,7 @@ class Play:
             rows=rows,
             n=1,
             starts=at["starts"],
+            begin=target.exit.layers if isinstance(target, NativeExitGPT) else 0,
             end=self.model.packed_layers,
             taps=ctypes.addressof(self._taps),
             tap_count=len(self._taps),
@@ -107,7 +108,8 @@ class Play:
             target=self.model.packed.address,
             threads=self.model.threads_now,
             warp=ctypes.addressof(self._warps[0]),
-            **{name: at[name] for name in ("pending", "positions", "starts", "drafts", "lengths")},
+            pending=at["pending"],
+            positions=at["positions"],
             block=ctypes.addressof(self._block),
             rule=rule,
             decision=ctypes.addressof(self._decision),
@@ -138,10 +140,10 @@ class Play:
         """
         self._tell_rows(rows)
         memory = self._begin(k, k)
-        place, self._decision.q, self._round.hidden = memory.take()
+        place, self._decision.q, self._block.hidden = memory.take()
         drawn = (INT * (self._rows * k))()
         self._decision.tokens = ctypes.addressof(drawn)
-        self._tell_cache(cache.later if isinstance(cache, ExitCache) else cache, k)
+        self._tell_cache(cache, k)
         shape = self._tell_drafter(k, drawing)
         self._call(k, k)
         self._round.draft = None
@@ -161,7 +163,7 @@ class Play:
             tokens = [[*row, *[0] * (max(lengths) - len(row))] for row in given]
         k = len(tokens[0])
         memory = self._begin(k, 0)
-        place, _, self._round.hidden = memory.take()
+        place, _, self._block.hidden = memory.take()
         read = integers([token for row in tokens for token in row])
         self._decision.tokens = ctypes.addressof(read)
         self._decision.q = None
@@ -218,7 +220,7 @@ class Play:
 
     def _tell_cache(self, cache: KVCache, k: int) -> None:
         """Tells into which cache the target reads the pending token and K more; takes memory for them."""
-        held = cast(NativeCache, cache)
+        held = cast(NativeCache, cache.later if isinstance(cache, ExitCache) else cache)
         held.make_space(k + 1)
         self._block.cache = held.address
         self._block.slots = held.slots
@@ -266,21 +268,17 @@ class Play:
         if self._streams.numel() < self._rows * (k + 1) * width:
             self._streams = space_for(self._rows, k + 1, width, dtype=self.model.dtype)
         self._block.states = self._streams.data_ptr()
-        self._block.begin = cast(NativeExitGPT, self.target).exit.layers
-        return self._streams.data_ptr()
+        return self._block.states
 
     def _tell_target(self, cache: KVCache, tokens: Tokens) -> Tensor | None:
         """Tells what the target reads into; returns the states that it begins with, after an early exit."""
-        block = self._block
-        if not isinstance(self.target, NativeExitGPT) or not isinstance(cache, ExitCache):
-            self._tell_cache(cache, len(tokens[0]))
+        self._tell_cache(cache, len(tokens[0]))
+        if not isinstance(self.target, NativeExitGPT):
             return None
         pending = self._ints[: self._rows]
         read = torch.tensor([[token, *row] for token, row in zip(pending, tokens, strict=True)])
-        streams = self.target.streams_of(read, cache)
-        self._tell_cache(cache.later, len(tokens[0]))
-        block.states = streams.data_ptr()
-        block.begin = self.target.exit.layers
+        streams = self.target.streams_of(read, cast(ExitCache, cache))
+        self._block.states = streams.data_ptr()
         return streams
 
     def _call(self, k: int, drawn: int) -> None:

@@ -37,7 +37,6 @@ from minispec.native.heads import (
     NativeFeatureDrafter,
     NativeMedusa,
     NativeParallelDrafter,
-    multiplied,
 )
 from minispec.native.model import NativeGPT
 
@@ -372,7 +371,7 @@ def given_qkv(world, dice):
     states = torch.randn(rows, new, 16, generator=seeded(dice), dtype=REAL)
     tokens = ids(dice, rows, new)
     both, x = world.joined._joined.inputs(world.plain.embed_tokens(tokens), states)
-    qkv = multiplied(world.native, world.joined._qkv, both)
+    qkv = world.native.multiply(world.joined._qkv, both)
 
     def natively(cache, tokens, states, qkv):
         if qkv is None:
@@ -399,7 +398,7 @@ def matrices(world, dice):
     parallel = ParallelGPT(world.trained["parallel"], world.plain)
     sides = {
         "heads": (world.heads, world.trained["medusa"]),
-        "fuse": (partial(multiplied, world.native, world.feature.fuse), world.trained["eagle"].fuse),
+        "fuse": (partial(world.native.multiply, world.feature.fuse), world.trained["eagle"].fuse),
         "feature": tuple(partial(after, side) for side in (world.feature, model)),
         "parallel": (world.parallel.after, parallel.after),
         "masks": tuple(partial(masked, side) for side in (world.parallel, parallel)),

@@ -21,7 +21,6 @@ from minispec.native.heads import (
     NativeMedusa,
     NativeMedusaDrafter,
     NativeParallelDrafter,
-    multiplied,
 )
 from minispec.native.model import NativeGPT
 
@@ -220,7 +219,7 @@ def test_odd_arguments_of_heads_and_chains_are_refused(parts):
         (lambda: parallel.after(states[:, :8], one), r"states must be \[1, 16\]"),
         (lambda: heads(states[:, :8]), "states must be of 16 numbers"),
         (lambda: heads(states.float()), "states must be of torch.float64"),
-        (lambda: multiplied(native, feature.fuse, states), "states must be of 32 numbers"),
+        (lambda: native.multiply(feature.fuse, states), "states must be of 32 numbers"),
         (lambda: feature.chain.draw(one, cache, 2, warp, numbers), "states must be a tensor"),
         (lambda: feature.chain.draw(one, cache, 41, warp, numbers, None, states), "the context is full"),
         (

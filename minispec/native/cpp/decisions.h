@@ -56,34 +56,22 @@ void keep_most_probable(T* dist, Int vocab, Int most, double share) {
     for (Int id = 0; id < vocab; ++id) dist[id] /= static_cast<T>(kept);
 }
 
-// Makes logits [V] a distribution, in place; after them there is space up to whole vectors.
+// Makes logits [V] a distribution, in place; after them there is space up to whole vectors. Whether that can be done.
 template <class T>
-void make_distribution(T* dist, Int vocab, const ms_warp& warp) {
+bool make_distribution(T* dist, Int vocab, const ms_warp& warp) {
+    if (!can_be_distribution(dist, vocab)) return false;
     if (warp.temperature > 0) {
         // One over a temperature may be more, or less, than this type can hold.
         const double least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
         softmax<T>(dist, vocab, static_cast<T>(std::clamp(1 / warp.temperature, least, most)));
         if (0 < warp.top_k && warp.top_k < vocab) keep_most_probable(dist, vocab, warp.top_k, everything);
         if (warp.top_p < 1) keep_most_probable(dist, vocab, vocab, warp.top_p - rounding);
-        return;
+        return true;
     }
     const Int best = largest(dist, vocab);
     std::fill_n(dist, vocab, T(0));
     dist[best] = 1;
-}
-
-// Makes each row of logits [rows, V] a distribution.
-template <class T>
-ms_status make_distributions(const ms_warp& warp, const T* logits, Int rows, Int vocab, T* dists) {
-    Memory<T> dist = memory<T>(padded<T>(vocab));
-    for (Int row = 0; row < rows; ++row) {
-        const T* from = logits + row * vocab;
-        if (!can_be_distribution(from, vocab)) return MS_BAD_LOGITS;
-        std::copy_n(from, vocab, dist.get());
-        make_distribution(dist.get(), vocab, warp);
-        std::copy_n(dist.get(), vocab, dists + row * vocab);
-    }
-    return MS_OK;
+    return true;
 }
 
 // ---- Randomness
@@ -129,27 +117,20 @@ inline std::uint64_t key_of(const ms_source& noise, Int row, Int offset) {
     return scramble(text + noise.positions[row] + offset);
 }
 
-// What makes random decisions. Numbers are used in order; what is certain or impossible uses none.
-struct Source {
-    ms_source& record;
+// The next number of a source; after the last one 0. What is certain or impossible uses none.
+inline double next(ms_source& source) { return source.used < source.count ? source.numbers[source.used++] : 0; }
 
-    explicit Source(ms_source& record) : record(record) {}
+// Says yes with a probability; noise cannot.
+inline bool accepts(ms_source& source, double prob) { return prob >= certain || (prob > 0 && next(source) < prob); }
 
-    // The next number; after the last one 0.
-    double next() { return record.used < record.count ? record.numbers[record.used++] : 0; }
-
-    // Says yes with a probability; noise cannot.
-    bool accept(double prob) { return prob >= certain || (prob > 0 && next() < prob); }
-
-    // Picks an id of a distribution [V], for the token number `offset` of the round, in a row.
-    template <class T>
-    Int pick(const T* dist, Int vocab, Int row, Int offset) {
-        const bool open = std::count_if(dist, dist + vocab, [](T prob) { return prob > 0; }) > 1;
-        if (open && !record.numbers) return loudest(dist, vocab, key_of(record, row, offset));
-        if (!open) return first_possible(dist, vocab);
-        return invert(dist, vocab, next());
-    }
-};
+// Picks an id of a distribution [V], for the token number `offset` of the round, in a row.
+template <class T>
+Int pick(ms_source& source, const T* dist, Int vocab, Int row, Int offset) {
+    const bool open = std::count_if(dist, dist + vocab, [](T prob) { return prob > 0; }) > 1;
+    if (!open) return first_possible(dist, vocab);
+    if (!source.numbers) return loudest(dist, vocab, key_of(source, row, offset));
+    return invert(dist, vocab, next(source));
+}
 
 // Whether a source can make as many decisions as there may be: it is noise, or has numbers in [0, 1) for them.
 inline bool can_decide(const ms_source& source, Int most) {
@@ -162,8 +143,8 @@ inline bool can_decide(const ms_source& source, Int most) {
 // Whether numbers [V] are a distribution: none is negative, and their sum is 1 up to rounding; NaN has no such sum.
 template <class T>
 bool is_distribution(const T* dist, Int vocab) {
-    const Int lanes = Lanes<T>::count, end = vocab / lanes * lanes;
-    typename Lanes<T>::Vector sums = {}, highest = {};
+    const Int lanes = LANES<T>, end = vocab / lanes * lanes;
+    Vector<T> sums = {}, highest = {};
     for (Int id = 0; id < end; id += lanes) {
         sums += load<T>(dist + id);
         highest = larger(-load<T>(dist + id), highest);
@@ -172,18 +153,6 @@ bool is_distribution(const T* dist, Int vocab) {
     bool negative = across<T>(highest, larger) > 0;
     for (Int id = end; id < vocab; ++id) sum += dist[id], negative |= dist[id] < 0;
     return !negative && std::abs(sum - 1) < 1e-3;
-}
-
-// Picks in each row of distributions [rows, V] that is live, without `live` in all; 0 elsewhere.
-template <class T>
-ms_status choose(const T* dists, Int rows, Int vocab, const std::uint8_t* live, ms_source& record, Int* token) {
-    Source source(record);
-    if (!can_decide(record, rows)) return MS_BAD_NUMBER;
-    for (Int row = 0; row < rows; ++row)
-        if ((!live || live[row]) && !is_distribution(dists + row * vocab, vocab)) return MS_BAD_DISTRIBUTION;
-    for (Int row = 0; row < rows; ++row)
-        token[row] = !live || live[row] ? source.pick(dists + row * vocab, vocab, row, 0) : 0;
-    return MS_OK;
 }
 
 // ---- Rules
@@ -255,9 +224,9 @@ std::vector<double> residual(const P* p, const T* q, Int vocab, double weight = 
 
 // Draws the token after what is accepted from a distribution [V]; 0 where the row's budget ends before.
 template <class T, class P>
-void draw_next(const Decision<T>& d, Int row, const P* dist, Source& source) {
+void draw_next(const Decision<T>& d, Int row, const P* dist, ms_source& source) {
     const Int n = d.accepted[row];
-    d.token[row] = n < d.budgets[row] ? source.pick(dist, d.vocab, row, n) : 0;
+    d.token[row] = n < d.budgets[row] ? pick(source, dist, d.vocab, row, n) : 0;
 }
 
 // Greedy verification (Leviathan et al. 2023, section 2.2): keeps drafted tokens while they are p's largest, in a tree
@@ -280,13 +249,13 @@ void decide_greedy(const Decision<T>& d) {
 // Rejection verification (Leviathan et al. 2023, algorithm 1): keeps x ~ q with probability min(1, p(x) / q(x)); after
 // a rejection the next token is from norm([p − q]+).
 template <class T>
-void decide_rejection(const Decision<T>& d, Source& source) {
+void decide_rejection(const Decision<T>& d, ms_source& source) {
     for (Int i = 0; i < d.k; ++i)
         for (Int row = 0; row < d.rows; ++row) {
             if (d.accepted[row] < i || i >= std::min(d.lengths[row], d.budgets[row])) continue;  // nothing to test
             const Int x = d.drafted(row, i);
             const double ratio = double(d.p_at(row, i)[x]) / double(d.q_at(row, i)[x]);
-            if (source.accept(ratio)) ++d.accepted[row];
+            if (accepts(source, ratio)) ++d.accepted[row];
         }
     for (Int row = 0; row < d.rows; ++row) {
         const Int n = d.accepted[row];
@@ -297,7 +266,7 @@ void decide_rejection(const Decision<T>& d, Source& source) {
 // Block verification (Sun et al. 2024, algorithm 2): w is the ratio of the whole beginning, at most 1, and the coin
 // after it says yes with probability S / (S + 1 − w), S = Σ [w·p − q]+. The last yes counts.
 template <class T>
-void decide_block(const Decision<T>& d, Source& source) {
+void decide_block(const Decision<T>& d, ms_source& source) {
     std::vector<double> ratios(d.rows, 1.0), accepted = ratios;  // w after each row's last token, and its last yes
     for (Int i = 0; i < d.k; ++i)
         for (Int row = 0; row < d.rows; ++row) {
@@ -308,7 +277,7 @@ void decide_block(const Decision<T>& d, Source& source) {
             const std::vector<double> rest = excess(d.p_at(row, i + 1), d.q_at(row, i + 1), d.vocab, w);
             const double s = std::accumulate(rest.begin(), rest.end(), 0.0);
             ratios[row] = w;
-            if (!source.accept(s / (s + (1 - w)))) continue;  // S + 1 − w would round a small S away
+            if (!accepts(source, s / (s + (1 - w)))) continue;  // S + 1 − w would round a small S away
             d.accepted[row] = i + 1;
             accepted[row] = w;
         }
@@ -320,7 +289,7 @@ void decide_block(const Decision<T>& d, Source& source) {
 
 // The coupled rule (Daliri, Musco, Suresh 2024): draws the target's own tokens, while the drafted ones are the same.
 template <class T>
-void decide_coupled(const Decision<T>& d, Source& source) {
+void decide_coupled(const Decision<T>& d, ms_source& source) {
     for (Int i = 0; i <= d.k; ++i)
         for (Int row = 0; row < d.rows; ++row) {
             if (d.accepted[row] < i) continue;
@@ -332,7 +301,7 @@ void decide_coupled(const Decision<T>& d, Source& source) {
 // Recursive rejection (Miao et al. 2024, section 4.3): candidates after the last kept token are tested one by one, each
 // against what the rejections before it have left of p.
 template <class T>
-void decide_tree(const Decision<T>& d, Source& source) {
+void decide_tree(const Decision<T>& d, ms_source& source) {
     std::vector<Int> last(d.rows);  // kept token: 0 is the pending one
     std::vector<std::vector<double>> left;
     for (Int row = 0; row < d.rows; ++row) left.emplace_back(d.p_at(row, 0), d.p_at(row, 0) + d.vocab);
@@ -341,7 +310,7 @@ void decide_tree(const Decision<T>& d, Source& source) {
             if (i >= d.lengths[row] || d.parent(row, i) != last[row]) continue;
             const Int x = d.drafted(row, i);
             const double ratio = left[row][x] / d.q_at(row, i)[x];
-            if (d.accepted[row] >= d.budgets[row] || !source.accept(ratio)) {
+            if (d.accepted[row] >= d.budgets[row] || !accepts(source, ratio)) {
                 left[row] = residual(left[row].data(), d.q_at(row, i), d.vocab);
                 continue;
             }
@@ -356,9 +325,8 @@ void decide_tree(const Decision<T>& d, Source& source) {
 // Decides by a rule, and uses numbers in the core's order: position by position, and row by row at each. Row b decides
 // in its first budgets[b] positions. Nothing is looked at before: see `check_decision`.
 template <class T>
-void decide(ms_rule rule, const ms_decision& decision, ms_source& record) {
+void decide(ms_rule rule, const ms_decision& decision, ms_source& source) {
     const Decision<T> d{decision};
-    Source source(record);
     std::fill_n(d.accepted, d.rows, 0);
     if (d.path) std::fill_n(d.path, d.rows * d.k, 0);
     switch (rule) {
@@ -379,15 +347,26 @@ ms_status ms_distributions(ms_type type, const ms_warp* warp, const void* logits
                            void* probs) {
     return with_type(type, [&](auto kinds) {
         using T = NUMBER(kinds);
-        return make_distributions(*warp, static_cast<const T*>(logits), rows, vocab, static_cast<T*>(probs));
+        Memory<T> dist = memory<T>(padded<T>(vocab));
+        for (Int row = 0; row < rows; ++row) {
+            std::copy_n(static_cast<const T*>(logits) + row * vocab, vocab, dist.get());
+            if (!make_distribution(dist.get(), vocab, *warp)) return MS_BAD_LOGITS;
+            std::copy_n(dist.get(), vocab, static_cast<T*>(probs) + row * vocab);
+        }
+        return MS_OK;
     });
 }
 
 ms_status ms_choose(ms_type type, const void* probs, int64_t rows, int64_t vocab, const uint8_t* live,
                     ms_source* source, int64_t* token) {
     return with_type(type, [&](auto kinds) {
-        using T = NUMBER(kinds);
-        return choose(static_cast<const T*>(probs), rows, vocab, live, *source, token);
+        const auto* dists = static_cast<const NUMBER(kinds)*>(probs);
+        if (!can_decide(*source, rows)) return MS_BAD_NUMBER;
+        for (Int row = 0; row < rows; ++row)
+            if ((!live || live[row]) && !is_distribution(dists + row * vocab, vocab)) return MS_BAD_DISTRIBUTION;
+        for (Int row = 0; row < rows; ++row)
+            token[row] = !live || live[row] ? pick(*source, dists + row * vocab, vocab, row, 0) : 0;
+        return MS_OK;
     });
 }
 

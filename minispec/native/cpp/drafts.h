@@ -18,6 +18,11 @@ struct Stopwatch {
     ~Stopwatch() { sum += std::chrono::duration<double>(Clock::now() - started).count(); }
 };
 
+// What a draft reads in a forward through so many layers: n tokens in each row, after what the cache holds of them.
+inline ms_block block_of(const ms_draft& draft, Int n, const Int* tokens, std::vector<Int>& starts, Int layers) {
+    return {draft.rows, n, tokens, nullptr, starts.data(), draft.drafter->cache, draft.drafter->slots, 0, layers};
+}
+
 // A way to draft, at work: what it remembers from one token of a draft to the next.
 template <class T, class W>
 class Chain {
@@ -32,36 +37,36 @@ class Chain {
     Memory<T> rows_of_states = memory<T>(rows * 2 * D);
     T *states = rows_of_states.get(), *more = states + rows * D;  // [rows, D] each
 
-    const Matrix<W> matrix(Int i) const { return *static_cast<const Weights<W>*>(drafter.matrices[i]); }
+    const Weights<W>& matrix(Int i) const { return *static_cast<const Weights<W>*>(drafter.matrices[i]); }
 
-    // Reads what lies in the workspace through layers, after what the cache holds.
-    void read(Int end, End last, T* logits = nullptr, Int n = 1) {
-        Block block{rows, n, starts.data()};
-        block.has_qkv = drafter.kind == MS_JOINED;
-        forward(layers, work, block, static_cast<T*>(drafter.cache), 0, end, last, logits, &model);
+    // Reads tokens, or without them what lies in the workspace, after what the cache holds.
+    void read(const Int* tokens, Int end, End last, T* logits = nullptr, Int n = 1) {
+        ms_block block = block_of(draft, n, tokens, starts, end);
+        if (drafter.kind == MS_JOINED) block.qkv = work.qkv;
+        forward(layers, work, block, last, logits);
         for (Int& start : starts) ++start;
     }
 
-    void multiply_states(const T* from, const Matrix<W>& b, T* to, bool add = false) {
-        product<T, W>(from, D, rows, b, to, padded<T>(b.columns), drafter.threads, add);
+    void multiply_rows(const T* from, const Matrix<W>& b, T* to, bool add = false) {
+        product(from, rows, b, to, drafter.threads, add);
     }
 
     // The target's first layers, and a matrix, added, and a norm (`Exit`).
-    void next_by_exit(Int step, T* logits) {
-        read(drafter.first_layers, STREAM);
+    void next_by_exit(const Int* tokens, Int step, T* logits) {
+        read(tokens, drafter.first_layers, STREAM);
         copy_rows(work.x, D, rows, width, given + step * width, (k + 1) * width);
         if (step == k) return;
         std::copy_n(work.x, rows * D, states);
-        multiply_states(work.x, matrix(0), states, true);
+        multiply_rows(work.x, matrix(0), states, true);
         const auto& own = *static_cast<const Model<T, W>*>(drafter.layers);  // a norm, with an epsilon of its own
         norm(own.s, states, own.gain, states, rows, D);
-        multiply_states(states, *model.head, logits);
+        multiply_rows(states, *model.head, logits);
     }
 
     // Multiplies embeddings of tokens [m], side by side with features, that of token i at feature(i); for a joined layer
     // both are normed.
     template <class F>
-    void join(const Int* tokens, Int m, F feature, T* to, Int step) {
+    void join(const Int* tokens, Int m, F feature, T* to) {
         const Int wide = padded<T>(2 * width);
         Memory<T> both = memory<T>(m * wide);
         for (Int i = 0; i < m; ++i) {
@@ -74,13 +79,13 @@ class Chain {
             norm(layers.s, beside, layers.layers[0].attention_gain, beside, 1, 0);
             if (drafter.first_layers) std::copy_n(beside, width, work.x + i * D);
         }
-        product<T, W>(both.get(), wide, m, matrix(0), to, step, drafter.threads);
+        product(both.get(), m, matrix(0), to, drafter.threads);
     }
 
     // Embedding and feature, joined, through layers that predict the next feature (`FeatureLayer`).
     void next_by_features(const Int* tokens, Int step, T* logits) {
-        join(tokens, rows, [&](Int row) { return step ? work.normed + row * D : given + row * width; }, work.x, D);
-        read(layers.s.layers, LOGITS, logits);
+        join(tokens, rows, [&](Int row) { return step ? work.normed + row * D : given + row * width; }, work.x);
+        read(nullptr, layers.s.layers, LOGITS, logits);
     }
 
     // A feature and the token's embedding, side by side, make queries, keys and values (`JoinedBlock`); the layer's
@@ -88,8 +93,8 @@ class Chain {
     void next_by_joined(const Int* tokens, Int step, T* logits) {
         const Int n = step ? 1 : draft.n, all = padded<T>(model.s.vocab), known = padded<T>(layers.head->columns);
         if (!step) copy_rows(given, width, rows * n, width, work.x, D);
-        join(step ? tokens : draft.read, rows * n, [&](Int i) { return work.x + i * D; }, work.qkv, work.Q);
-        read(1, STREAM, nullptr, n);
+        join(step ? tokens : draft.read, rows * n, [&](Int i) { return work.x + i * D; }, work.qkv);
+        read(nullptr, 1, STREAM, nullptr, n);
         for (Int row = 0; !step && row < rows; ++row) {
             const Int last = draft.counts[row] - 1;
             std::copy_n(work.x + (row * n + last) * D, D, work.x + row * D);
@@ -97,7 +102,7 @@ class Chain {
         }
         Memory<T> few = memory<T>(rows * known);
         norm(layers.s, work.x, layers.gain, states, rows, D);
-        multiply_states(states, *layers.head, few.get());
+        multiply_rows(states, *layers.head, few.get());
         std::fill_n(logits, rows * all, -std::numeric_limits<T>::infinity());
         for (Int row = 0; row < rows; ++row)
             for (Int i = 0; i < layers.head->columns; ++i) logits[row * all + drafter.ids[i]] = few[row * known + i];
@@ -108,28 +113,25 @@ class Chain {
         if (step == 0) {
             copy_rows(drafter.mask, 0, rows * k, width, work.x, D);
             for (Int row = 0; row < rows; ++row) model.embed(tokens[row], work.x + row * k * D);
-            read(layers.s.layers, NORMED, nullptr, k);
+            read(nullptr, layers.s.layers, NORMED, nullptr, k);
         }
         for (Int row = 0; row < rows; ++row) model.embed(tokens[row], more + row * D);
         copy_rows(work.normed + step * D, k * D, rows, D, states, D);
-        const Matrix<W> before = matrix(0);
-        const Int rank = padded<T>(before.columns);
-        Memory<T> change = memory<T>(rows * rank);
-        product<T, W>(more, D, rows, before, change.get(), rank, drafter.threads);
-        product<T, W>(change.get(), rank, rows, matrix(1), states, D, drafter.threads, true);
-        multiply_states(states, *model.head, logits);
+        Memory<T> change = memory<T>(rows * padded<T>(matrix(0).columns));
+        multiply_rows(more, matrix(0), change.get());
+        multiply_rows(change.get(), matrix(1), states, true);
+        multiply_rows(states, *model.head, logits);
     }
 
     // A head for each position, on the state that the target has left (`MedusaHead`).
     void next_by_heads(Int step, T* logits) {
         copy_rows(given, width, rows, width, states, D);
-        multiply_states(states, matrix(2 * step), more);
-        for (Int i = 0; i < rows * D; i += Lanes<T>::count) {
+        multiply_rows(states, matrix(2 * step), more);
+        for (Int i = 0; i < rows * D; i += LANES<T>) {
             const auto gate = load<T>(more + i);
-            const auto sum = load<T>(states + i) + gate / (exponential(-gate) + T(1));
-            std::memcpy(states + i, &sum, BYTES);
+            store(states + i, load<T>(states + i) + gate / (exponential(-gate) + T(1)));
         }
-        multiply_states(states, matrix(2 * step + 1), logits);
+        multiply_rows(states, matrix(2 * step + 1), logits);
     }
 
   public:
@@ -147,12 +149,9 @@ class Chain {
             case MS_PARALLEL: return next_by_masks(tokens, step, logits);
             case MS_MEDUSA: return next_by_heads(step, logits);
             case MS_JOINED: return next_by_joined(tokens, step, logits);
-            case MS_MODEL:
-            case MS_EXIT: break;
+            case MS_EXIT: return next_by_exit(tokens, step, logits);
+            case MS_MODEL: return read(tokens, layers.s.layers, LOGITS, logits);
         }
-        take(model, work, tokens, rows);
-        if (drafter.kind == MS_EXIT) return next_by_exit(step, logits);
-        read(layers.s.layers, LOGITS, logits);
     }
 
     // Reads tokens of a block [rows, k + 1], pending and drafted ones, for good: n of them in each row, from number
@@ -169,27 +168,25 @@ class Chain {
         Workspace<T> again(layers.s, rows, n, drafter.slots, drafter.threads);
         const auto before = [&](Int i) { return i % n ? hidden + (places[i] - 1) * width : given + i / n * width; };
         if (drafter.kind == MS_FEATURE)
-            join(tokens.data(), rows * n, before, again.x, D);
+            join(tokens.data(), rows * n, before, again.x);
         else
-            take(model, again, tokens.data(), rows * n);
-        forward(layers, again, Block{rows, n, held.data()}, static_cast<T*>(drafter.cache), 0, layers.s.layers, STREAM);
+            for (Int i = 0; i < rows * n; ++i) model.embed(tokens[i], again.x + i * D);
+        forward(layers, again, block_of(draft, n, nullptr, held, layers.s.layers), STREAM);
     }
 };
 
 // Makes rows of logits [rows, V up to whole vectors] distributions; whether that can be.
 template <class T>
 bool warp_rows(T* logits, Int rows, Int V, const ms_warp& warp) {
-    for (Int row = 0; row < rows; ++row, logits += padded<T>(V)) {
-        if (!can_be_distribution(logits, V)) return false;
-        make_distribution(logits, V, warp);
-    }
+    for (Int row = 0; row < rows; ++row)
+        if (!make_distribution(logits + row * padded<T>(V), V, warp)) return false;
     return true;
 }
 
 // Draws a chain, with the decisions in the order of `draw_chain`: step by step, and row by row at each. A row draws in
 // its first budgets[b] steps; after them it gets token 0.
 template <class T, class W>
-ms_status draw_chain(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
+ms_status draw_chain(Kinds<T, W> kinds, ms_draft& draft, ms_source& source, Int V) {
     const Int rows = draft.rows, k = draft.k, wide = padded<T>(V);
     Chain<T, W> chain(kinds, draft);
     std::vector<Int> tokens(draft.pending, draft.pending + rows);
@@ -204,7 +201,7 @@ ms_status draw_chain(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) 
         if (!warp_rows(dists.get(), rows, V, *draft.warp)) return MS_BAD_LOGITS;
         for (Int row = 0; row < rows; ++row) {
             const T* dist = dists.get() + row * wide;
-            tokens[row] = draft.tokens[row * k + i] = i < draft.budgets[row] ? source.pick(dist, V, row, i) : 0;
+            tokens[row] = draft.tokens[row * k + i] = i < draft.budgets[row] ? pick(source, dist, V, row, i) : 0;
             std::copy_n(dist, V, static_cast<T*>(draft.q) + (row * k + i) * V);
         }
     }
@@ -213,11 +210,10 @@ ms_status draw_chain(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) 
 
 // How deep the tokens of a tree stand, the pending one first, and which others each one follows.
 struct Shape {
-    const Int* parents;
     std::vector<Int> depths{0};
     std::vector<std::uint8_t> sees;  // [k + 1, k + 1]; itself, too
 
-    Shape(const Int* parents, Int k) : parents(parents), sees((k + 1) * (k + 1)) {
+    Shape(const Int* parents, Int k) : sees((k + 1) * (k + 1)) {
         sees[0] = 1;
         for (Int i = 1; i <= k; ++i) {
             const Int parent = parents[i - 1];
@@ -230,17 +226,13 @@ struct Shape {
 
 // A tree at work: which of its tokens the draft model has read.
 template <class T, class W>
-class Tree {
+struct Tree {
     const ms_draft& draft;
     const Model<T, W>& model;
-    const Int rows = draft.rows, nodes = draft.k + 1;
     const Shape shape{draft.parents, draft.k};
-    std::vector<Int> read;
+    std::vector<Int> read{};
 
-  public:
-    Tree(const ms_draft& draft, const Model<T, W>& model) : draft(draft), model(model) {}
-
-    Int parent(Int i) const { return shape.parents[i - 1]; }
+    Int parent(Int i) const { return draft.parents[i - 1]; }
     Int depth(Int i) const { return shape.depths[i]; }
     Int token(Int row, Int i) const { return i ? draft.tokens[row * draft.k + i - 1] : draft.pending[row]; }
 
@@ -251,18 +243,18 @@ class Tree {
         std::vector<std::uint8_t> mask;
         const Int before = read.size();
         read.insert(read.end(), at.begin(), at.end());
-        for (Int row = 0; row < rows; ++row) {
+        for (Int row = 0; row < draft.rows; ++row) {
             starts.push_back(std::min(draft.starts[row] + before, model.s.capacity));
             for (Int i : at) {
                 tokens.push_back(token(row, i));
                 positions.push_back(draft.starts[row] + depth(i));
-                for (Int other : read) mask.push_back(shape.sees[i * nodes + other]);
+                for (Int other : read) mask.push_back(shape.sees[i * (draft.k + 1) + other]);
             }
         }
-        Workspace<T> work(model.s, rows, n, draft.drafter->slots, draft.drafter->threads);
-        take(model, work, tokens.data(), rows * n);
-        const Block block{rows, n, starts.data(), positions.data(), mask.data(), before + n};
-        forward(model, work, block, static_cast<T*>(draft.drafter->cache), 0, model.s.layers, LOGITS, logits);
+        Workspace<T> work(model.s, draft.rows, n, draft.drafter->slots, draft.drafter->threads);
+        ms_block block = block_of(draft, n, tokens.data(), starts, model.s.layers);
+        block.positions = positions.data(), block.mask = mask.data(), block.window = before + n;
+        forward(model, work, block, LOGITS, logits);
     }
 };
 
@@ -279,10 +271,10 @@ void without(T* q, T* logits, Int candidate, Int V) {
 
 // Draws a tree level by level, candidate by candidate, and row by row at each, as `draw_tree` does.
 template <class T, class W>
-ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
+ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, ms_source& source, Int V) {
     const Int rows = draft.rows, k = draft.k, wide = padded<T>(V);
     const bool by_heads = draft.drafter->kind == MS_MEDUSA;
-    Tree<T, W> tree(draft, model_of(kinds, draft.drafter->model));
+    Tree<T, W> tree{draft, model_of(kinds, draft.drafter->model)};
     Chain<T, W> heads(kinds, draft);
     for (Int first = 1, end; first <= k; first = end) {
         std::vector<Int> at;  // the parents of this level's tokens [first, end)
@@ -307,7 +299,8 @@ ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
             for (Int row = 0; row < rows; ++row) {
                 T *dist = q + (row * n + j) * wide, *its_logits = logits + (row * n + j) * wide;
                 if (again) without(dist, its_logits, tree.token(row, i - 1), V);
-                draft.tokens[row * k + i - 1] = i <= draft.budgets[row] ? source.pick(dist, V, row, tree.depth(i) - 1) : largest(dist, V);
+                draft.tokens[row * k + i - 1] = i <= draft.budgets[row] ? pick(source, dist, V, row, tree.depth(i) - 1)
+                                                                                     : largest(dist, V);
                 std::copy_n(dist, V, static_cast<T*>(draft.q) + (row * k + i - 1) * V);
             }
         }
@@ -317,12 +310,11 @@ ms_status draw_tree(Kinds<T, W> kinds, ms_draft& draft, Source& source, Int V) {
 
 // Draws K tokens in each row.
 template <class T, class W>
-ms_status draw(Kinds<T, W> kinds, ms_draft& draft, ms_source& numbers) {
+ms_status draw(Kinds<T, W> kinds, ms_draft& draft, ms_source& source) {
     const Int V = model_of(kinds, draft.drafter->model).s.vocab;
     if (!are_ids(draft.pending, draft.rows, V) || !are_ids(draft.read, draft.rows * draft.n, V))
         return MS_BAD_TOKEN;
-    if (!can_decide(numbers, draft.warp->temperature > 0 ? draft.rows * draft.k : 0)) return MS_BAD_NUMBER;
-    Source source{numbers};
+    if (!can_decide(source, draft.warp->temperature > 0 ? draft.rows * draft.k : 0)) return MS_BAD_NUMBER;
     return draft.parents ? draw_tree(kinds, draft, source, V) : draw_chain(kinds, draft, source, V);
 }
 
@@ -331,6 +323,7 @@ ms_status draw(Kinds<T, W> kinds, ms_draft& draft, ms_source& numbers) {
 template <class T, class W>
 std::vector<Int> keep_path(const Model<T, W>& model, const ms_draft& draft, const std::uint8_t* path) {
     std::vector<Int> held;
+    const ms_block block = block_of(draft, 0, nullptr, held, model.s.layers);
     for (Int row = 0; row < draft.rows; ++row) {
         std::vector<Int> slots;
         for (Int i = 0, read = -1; i < draft.k; ++i) {
@@ -340,8 +333,7 @@ std::vector<Int> keep_path(const Model<T, W>& model, const ms_draft& draft, cons
             if (!parent || path[row * draft.k + parent - 1]) slots.push_back(draft.starts[row] + read);
         }
         held.push_back(draft.starts[row] + slots.size());
-        gather(model.s, static_cast<T*>(draft.drafter->cache), draft.drafter->slots, model.s.layers, draft.rows, row,
-               draft.starts[row], slots.data(), slots.size());
+        gather<T>(model.s, block, row, draft.starts[row], slots);
     }
     return held;
 }

@@ -48,22 +48,6 @@ const Model<T, W>& model_of(Kinds<T, W>, const void* model) {
     return *static_cast<const Model<T, W>*>(model);
 }
 
-// What a forward reads: n new tokens in each row, after what the cache holds of them. See `ms_block`.
-struct Block {
-    Int rows, n;
-    const Int* starts;
-    const Int* positions = nullptr;
-    const std::uint8_t* mask = nullptr;
-    Int window = 0;
-    const Int* taps = nullptr;
-    Int tap_count = 0;
-    void* tapped = nullptr;
-    bool has_qkv = false;
-
-    // Where in its text the i-th of all tokens stands.
-    Int position(Int i) const { return positions ? positions[i] : starts[i / n] + i % n; }
-};
-
 // The memory that a forward works in. All is padded to whole vectors. Each thread has its own part of the four before
 // the last, which has the cosine and the sine of each pair's angle at the position of each token.
 template <class T>
@@ -94,9 +78,9 @@ struct Workspace {
 // became of the root of its size.
 template <class T>
 void norm(const Sizes& s, const T* x, const std::vector<T>& gain, T* to, Int m, Int step) {
-    const Int width = gain.size(), lanes = Lanes<T>::count;
+    const Int width = gain.size(), lanes = LANES<T>;
     for (Int i = 0; i < m; ++i, x += step, to += step) {
-        typename Lanes<T>::Vector sums = {};
+        Vector<T> sums = {};
         Int d = 0;
         for (; d + lanes <= width; d += lanes) sums += load<T>(x + d) * load<T>(x + d);
         T sum = across<T>(sums, plus) + static_cast<T>(s.norm_eps * width);
@@ -131,7 +115,7 @@ inline Int cache_numbers(const Sizes& s) { return s.head_dim + s.padded_head; }
 
 // Hides from token i of a row what it does not see of the last slots; see `ms_block`.
 template <class T>
-void hide(const Block& block, Int row, Int i, Int end, T* scores) {
+void hide(const ms_block& block, Int row, Int i, Int end, T* scores) {
     const std::uint8_t* sees = block.mask + (row * block.n + i) * block.window;
     const Int first = block.starts[row] + block.n - block.window;
     for (Int j = std::max(-first, Int(0)); j < block.window && first + j < end; ++j)
@@ -141,7 +125,7 @@ void hide(const Block& block, Int row, Int i, Int end, T* scores) {
 // Lets the tokens of one row look at themselves and what came before, in one key head. What stands past the context's
 // end is left out.
 template <class T, class W>
-void attend(const Layer<T, W>& layer, Workspace<T>& work, Int thread, const Block& block, Int row, T* keys, Int head) {
+void attend(const Layer<T, W>& layer, Workspace<T>& work, Int thread, const ms_block& block, Int row, T* keys, Int head) {
     const Sizes& s = work.s;
     const Int start = block.starts[row], first = row * block.n, n = std::min(block.n, s.capacity - start);
     const Int slots = work.slots, each = work.n * s.groups, end = start + n, rows = n * s.groups;
@@ -176,95 +160,98 @@ void attend(const Layer<T, W>& layer, Workspace<T>& work, Int thread, const Bloc
 // silu(gate) · up; the result replaces the gates [m, F], in this thread's share of the columns.
 template <class T>
 void activate(Workspace<T>& work, Int m, Int parts, Share share) {
-    const Int lanes = Lanes<T>::count, vectors = work.F / lanes;
+    const Int lanes = LANES<T>, vectors = work.F / lanes;
     const Int begin = cut(vectors, parts, cut(parts, share.count, share.index)) * lanes;
     const Int end = cut(vectors, parts, cut(parts, share.count, share.index + 1)) * lanes;
     for (Int row = 0; row < m; ++row) {
         T* gates = work.gates + row * 2 * work.F;
         for (Int i = begin; i < end; i += lanes) {
             const auto gate = load<T>(gates + i);
-            const auto active = gate / (exponential(-gate) + T(1)) * load<T>(gates + work.F + i);
-            std::memcpy(gates + i, &active, BYTES);
+            store(gates + i, gate / (exponential(-gate) + T(1)) * load<T>(gates + work.F + i));
         }
     }
 }
 
-// One thread's share of a forward. The residual stream goes through layers [begin, end); keys and values go into the
-// cache, whose first layer is `begin`. Each product is shared column by column, attention head by head. A row's tokens
-// past the context's end mean nothing.
+// One thread's share of a forward. The residual stream goes through the layers of a block; keys and values go into its
+// cache, whose first layer is the first of them. Each product is shared column by column, attention head by head. A
+// row's tokens past the context's end mean nothing.
 template <class T, class W>
-void read(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* cache, Int begin, Int end, Share share) {
+void read(const Model<T, W>& model, Workspace<T>& work, const ms_block& block, Share share) {
     const Sizes& s = model.s;
     const Int m = block.rows * block.n, D = work.D, F = work.F, heads = block.rows * s.kv_heads;
     T *x = work.x, *normed = work.normed + share.index * m * D, *gates = work.gates;
-    for (Int l = begin; l < end; ++l) {
+    for (Int l = block.begin; l < block.end; ++l) {
         const Layer<T, W>& layer = model.layers[l];
         norm(s, x, layer.attention_gain, normed, m, D);  // by every thread: to wait for each other takes longer
-        if (l > begin || !block.has_qkv) multiply<T, W>(normed, D, m, layer.qkv, work.qkv, work.Q, false, share);
+        if (l > block.begin || !block.qkv) multiply(normed, D, m, layer.qkv, work.qkv, work.Q, false, share);
         share.wait();
         for (Int i = cut(heads, share.count, share.index); i < cut(heads, share.count, share.index + 1); ++i)
             attend(layer, work, share.index, block, i / s.kv_heads,
-                   cache + ((l - begin) * heads + i) * work.slots * cache_numbers(s), i % s.kv_heads);
+                   static_cast<T*>(block.cache) + ((l - block.begin) * heads + i) * work.slots * cache_numbers(s),
+                   i % s.kv_heads);
         share.wait();
-        multiply<T, W>(work.attended, work.S, m, layer.out, x, D, true, share);
+        multiply(work.attended, work.S, m, layer.out, x, D, true, share);
         share.wait();
         norm(s, x, layer.mlp_gain, normed, m, D);
-        multiply<T, W>(normed, D, m, layer.gate, gates, 2 * F, false, share);
-        multiply<T, W>(normed, D, m, layer.up, gates + F, 2 * F, false, share);
+        multiply(normed, D, m, layer.gate, gates, 2 * F, false, share);
+        multiply(normed, D, m, layer.up, gates + F, 2 * F, false, share);
         activate(work, m, layer.up.parts, share);
         share.wait();
-        multiply<T, W>(gates, 2 * F, m, layer.down, x, D, true, share);
+        multiply(gates, 2 * F, m, layer.down, x, D, true, share);
         share.wait();
         for (Int t = 0; !share.index && t < block.tap_count; ++t)
             if (block.taps[t] == l + 1)
-                copy_rows(x, D, m, s.width, static_cast<T*>(block.tapped) + t * s.width, (block.tap_count + 1) * s.width);
+                copy_rows(x, D, m, s.width, static_cast<T*>(block.hidden) + t * s.width,
+                          (block.tap_count + 1) * s.width);
     }
-}
-
-// Takes embeddings of tokens [m], or states [m, D], into the workspace.
-template <class T, class W>
-void take(const Model<T, W>& model, Workspace<T>& work, const Int* tokens, Int m, const void* states = nullptr) {
-    if (states) return copy_rows(states, model.s.width, m, model.s.width, work.x, work.D);
-    for (Int i = 0; i < m; ++i) model.embed(tokens[i], work.x + i * work.D);
 }
 
 // What becomes of the stream after the last layer: nothing, the last norm, or the head after it.
 enum End { STREAM, NORMED, LOGITS };
 
-// Reads what `take` has put into the workspace, shared by threads, through layers [begin, end). What the head reads
-// stays in `normed`; logits [m, V up to whole vectors] go to `to`, by the head of a model that need not be this one.
+// Reads a block, shared by threads: its states, the embeddings of its tokens, or what lies in the workspace. What the head
+// reads stays in `normed`; logits [m, V up to whole vectors] go to `to`.
 template <class T, class W>
-void forward(const Model<T, W>& model, Workspace<T>& work, const Block& block, T* cache, Int begin, Int end, End last,
-             T* to = nullptr, const Model<T, W>* headed = nullptr) {
-    const Int m = block.rows * block.n, D = work.D, head_dim = model.s.head_dim;
+void forward(const Model<T, W>& model, Workspace<T>& work, const ms_block& block, End last, T* to = nullptr) {
+    const Int n = block.n, m = block.rows * n, D = work.D, width = model.s.width, head_dim = model.s.head_dim;
+    const Int columns = (model.s.heads + 2 * model.s.kv_heads) * head_dim;
+    if (block.states) copy_rows(block.states, width, m, width, work.x, D);
+    if (block.qkv && block.qkv != work.qkv) copy_rows(block.qkv, columns, m, columns, work.qkv, work.Q);
     for (Int i = 0; i < m; ++i) {
-        const Int position = std::min(block.position(i), model.s.capacity - 1);
+        if (block.tokens && !block.states) model.embed(block.tokens[i], work.x + i * D);
+        const Int place = block.positions ? block.positions[i] : block.starts[i / n] + i % n;
+        const Int position = std::min(place, model.s.capacity - 1);
         rotate(&model.rotations[position % NEAR * head_dim], head_dim,
                &model.rotations[(NEAR + position / NEAR) * head_dim], work.rotations + i * head_dim, 1);
     }
     Team::get().run(work.threads, [&](Share share) {
         T* normed = work.normed + share.index * m * D;
-        read(model, work, block, cache, begin, end, share);
+        read(model, work, block, share);
         if (last == STREAM) return;
         norm(model.s, work.x, model.gain, normed, m, D);
         if (last == NORMED) return;
-        const Matrix<W> head = *(headed ? headed : &model)->head;
-        multiply<T, W>(normed, D, m, head, to, padded<T>(head.columns), false, share);
+        multiply(normed, D, m, *model.head, to, padded<T>(model.head->columns), false, share);
+    });
+    const Int step = (block.tap_count + 1) * width;
+    if (block.hidden)
+        copy_rows(last == STREAM ? work.x : work.normed, D, m, width, static_cast<T*>(block.hidden) + step - width, step);
+}
+
+// c [m, columns] = a [m, depth] · b, shared by threads; rows of both are padded to whole vectors.
+template <class T, class W>
+void product(const T* a, Int m, const Matrix<W>& b, T* c, Int threads, bool add = false) {
+    Team::get().run(threads, [&](Share share) {
+        multiply(a, padded<T>(b.depth), m, b, c, padded<T>(b.columns), add, share);
     });
 }
 
-// c [m, columns] = a [m, depth] · b, shared by threads; both are padded to whole vectors.
-template <class T, class W>
-void product(const T* a, Int a_row, Int m, const Matrix<W>& b, T* c, Int c_row, Int threads, bool add = false) {
-    Team::get().run(threads, [&](Share share) { multiply<T, W>(a, a_row, m, b, c, c_row, add, share); });
-}
-
-// Moves what a cache of some layers and rows holds of a row: slot kept[i] to first + i.
+// Moves what the cache of a block's layers holds of a row together: slot kept[i] to first + i; they ascend.
 template <class T>
-void gather(const Sizes& s, T* cache, Int slots, Int layers, Int rows, Int row, Int first, const Int* kept, Int count) {
-    for (Int i = 0; i < layers * s.kv_heads; ++i) {
-        T* keys = cache + ((i / s.kv_heads * rows + row) * s.kv_heads + i % s.kv_heads) * slots * cache_numbers(s);
-        T* values = keys + s.head_dim * slots;
+void gather(const Sizes& s, const ms_block& block, Int row, Int first, const std::vector<Int>& kept) {
+    const Int slots = block.slots, count = kept.size();
+    for (Int i = 0; i < (block.end - block.begin) * s.kv_heads; ++i) {
+        const Int before = (i / s.kv_heads * block.rows + row) * s.kv_heads + i % s.kv_heads;
+        T *keys = static_cast<T*>(block.cache) + before * slots * cache_numbers(s), *values = keys + s.head_dim * slots;
         for (Int j = 0; j < count; ++j) {
             if (kept[j] == first + j) continue;
             for (Int d = 0; d < s.head_dim; ++d) keys[d * slots + first + j] = keys[d * slots + kept[j]];

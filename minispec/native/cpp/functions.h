@@ -9,27 +9,23 @@
 namespace {
 
 // e^x, lane by lane.
-Lanes<double>::Vector exponential(Lanes<double>::Vector x) {
-    for (Int i = 0; i < Lanes<double>::count; ++i) x[i] = std::exp(x[i]);
+Vector<double> exponential(Vector<double> x) {
+    for (Int i = 0; i < LANES<double>; ++i) x[i] = std::exp(x[i]);
     return x;
 }
 
 // e^x = 2^n · e^r with n whole and |r| ≤ ln(2) / 2: n goes into the exponent's bits, and e^r is a short sum.
-Lanes<float>::Vector exponential(Lanes<float>::Vector x) {
-    typedef std::int32_t Whole __attribute__((vector_size(BYTES)));
-    typedef Lanes<float>::Vector Vector;
-    const Vector low = Vector{} - 87.0f, high = Vector{} + 88.0f;
+Vector<float> exponential(Vector<float> x) {
+    const Vector<float> low = Vector<float>{} - 87.0f, high = Vector<float>{} + 88.0f;
     const auto underflows = x < low;  // too small for this type
     x = x > high ? high : underflows ? low : x;
     const float shift = 12582912.0f;  // 1.5 · 2^23: above it there are no bits for a fraction
-    const Vector n = (x * 1.44269504f + shift) - shift;
-    const Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
-    Vector sum = Vector{} + 1.0f / 5040;
+    const Vector<float> n = (x * 1.44269504f + shift) - shift;
+    const Vector<float> r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    Vector<float> sum = Vector<float>{} + 1.0f / 5040;
     for (float next : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) sum = sum * r + next;
-    const Whole power = (__builtin_convertvector(n, Whole) + 127) << 23;
-    Vector scale;
-    std::memcpy(&scale, &power, BYTES);
-    return underflows ? Vector{} : sum * scale;
+    const auto power = (__builtin_convertvector(n, Vector<std::int32_t>) + 127) << 23;
+    return underflows ? Vector<float>{} : sum * load<float>(&power);
 }
 
 // Mixes 64 bits so that neighbours come out unrelated: the finalizer of SplitMix64 (Steele, Lea, Flood 2014).
@@ -44,28 +40,24 @@ inline std::uint64_t scramble(std::uint64_t z) {
 // multiplied by `sharpness` first, which is above 0 and finite: 0 · ∞ would be no number.
 template <class T>
 void softmax(T* scores, Int count, T sharpness) {
-    typedef typename Lanes<T>::Vector Vector;
-    const Int lanes = Lanes<T>::count, end = padded<T>(count);
+    const Int lanes = LANES<T>, end = padded<T>(count);
     std::fill(scores + count, scores + end, -std::numeric_limits<T>::infinity());
-    Vector highest = load<T>(scores), sums = {};
+    Vector<T> highest = load<T>(scores), sums = {};
     for (Int i = lanes; i < end; i += lanes) highest = larger(load<T>(scores + i), highest);
     const T most = across<T>(highest, larger);
     for (Int i = 0; i < end; i += lanes) {
-        const Vector powers = exponential((load<T>(scores + i) - most) * sharpness);
+        const Vector<T> powers = exponential((load<T>(scores + i) - most) * sharpness);
         sums += powers;
-        std::memcpy(scores + i, &powers, BYTES);
+        store(scores + i, powers);
     }
     const T scale = 1 / across<T>(sums, plus);
-    for (Int i = 0; i < end; i += lanes) {
-        const Vector share = load<T>(scores + i) * scale;
-        std::memcpy(scores + i, &share, BYTES);
-    }
+    for (Int i = 0; i < end; i += lanes) store(scores + i, load<T>(scores + i) * scale);
 }
 
 // Where the largest of `count` numbers is, the first on ties; none of them is NaN.
 template <class T>
 Int largest(const T* numbers, Int count) {
-    const Int lanes = Lanes<T>::count, end = count / lanes * lanes;
+    const Int lanes = LANES<T>, end = count / lanes * lanes;
     T most = numbers[0];
     if (end > 0) {
         auto highest = load<T>(numbers);

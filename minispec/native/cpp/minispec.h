@@ -28,8 +28,8 @@ typedef enum { MS_F32, MS_F64, MS_BF16, MS_INT8 } ms_type;
 // ---- Models
 
 // Packs a model. sizes: V, layers, D, heads, key heads, the size of a head, of the feed-forward network, the context.
-// weights: in the order of `pack.py`; embedding and head may be NULL: layers that draft for a target use its own; and so
-// may what a layer does not have. The head is a packed matrix, which must live as long. norm_eps is added to mean squares.
+// weights: in the order of `pack.py`; the embedding may be NULL: layers that draft for a target use its own; and so may
+// what a layer does not have. The head is a packed matrix, which must live as long. norm_eps is added to mean squares.
 // The matrices are cut into parts, so that as many threads can share a product. *model: NULL, or a model: then the layers
 // are added to its own, and the other weights may be NULL. So layers can be packed one after the other.
 ms_status ms_model_new(ms_type type, const int64_t* sizes, double norm_eps, int64_t parts, const void* const* weights,
@@ -49,7 +49,7 @@ typedef struct {
     int64_t rows, n;
     const int64_t* tokens;     // [B, n]
     const void* states;        // [B, n, D]: what goes into the layers; NULL: the embeddings of the tokens
-    const int64_t* starts;     // [B], how many tokens the cache holds
+    int64_t* starts;           // [B], how many tokens the cache holds
     void* cache;               // of the layers that are read; it has a slot for every token that is read, as far as the
                                // context goes
     int64_t slots;
@@ -60,19 +60,15 @@ typedef struct {
     const int64_t* taps;       // [tap_count]: after so many layers the stream is wanted, too
     int64_t tap_count;
     const void* qkv;           // [B, n, columns], queries, keys and values of the first layer; NULL: it makes them itself
+    void* hidden;              // [B, n, tap_count + 1, D], becomes the streams at the taps, and then those after the layers,
+                               // or after the last norm; NULL: nobody wants them, and there are no taps
 } ms_block;
 
-// Reads a block: its states [B, n, tap_count + 1, D], which are the streams at the taps and then those after its layers,
-// after the last norm too if `normed`.
-ms_status ms_read(ms_type type, const void* model, int64_t threads, const ms_block* block, int64_t normed,
-                  void* states);
+// Reads a block: its hidden states, after the last norm too if `normed`.
+ms_status ms_read(ms_type type, const void* model, int64_t threads, const ms_block* block, int64_t normed);
 
 // Multiplies [m, depth] with a matrix: [m, columns].
 ms_status ms_multiply(ms_type type, const void* matrix, int64_t threads, const void* numbers, int64_t m, void* result);
-
-// Moves what a cache holds of a row together: slot kept[i] to first + i; they ascend.
-void ms_gather(ms_type type, const void* model, void* cache, int64_t slots, int64_t layers, int64_t rows, int64_t row,
-               int64_t first, const int64_t* kept, int64_t count);
 
 // ---- Decisions
 
@@ -108,7 +104,7 @@ typedef struct {
     const void* p;           // [B, K + 1, V]
     const void* q;           // [B, K, V]; in a round NULL says that all drafted tokens are certain
     const int64_t* tokens;   // [B, K]
-    const int64_t* lengths;  // [B], how many of them count
+    int64_t* lengths;        // [B], how many of them count; in a round those of a chain that is drawn follow
     const int64_t* budgets;  // [B], in how many positions a row decides
     const int64_t* parents;  // [B, K] of a tree, or NULL
     int64_t* accepted;       // [B]
@@ -145,8 +141,9 @@ typedef struct {
     const ms_drafter* drafter;
     int64_t rows, k;
     const int64_t* pending;   // [B]
-    const int64_t* starts;    // [B], how many tokens the drafter's cache holds
-    const int64_t* budgets;   // [B], how many tokens a row may draw; after them comes 0, in a tree the most probable
+    int64_t* starts;          // [B], how many tokens the drafter's cache holds
+    int64_t* budgets;         // [B], how many tokens a row may draw; after them comes 0, in a tree the most probable. In a
+                              // round those of a chain follow: all of the row's but the last
     const ms_warp* warp;
     int64_t n;
     const int64_t* read;      // MS_JOINED: [B, n], what each row reads at first: what it has missed, and its pending token
@@ -171,15 +168,12 @@ typedef struct {
     const ms_warp* warp;
     const int64_t* pending;    // [B], the last token of each row
     const int64_t* positions;  // [B], how many tokens each row has
-    int64_t* starts;           // [B], becomes: how many of them a cache holds, all but the pending one
-    int64_t* drafts;           // [B], becomes: how many may be drafted, all of its budget but the last; in a tree given
     ms_draft* draft;           // with a drafter: is drawn. Without one the draft is there
-    const ms_block* block;     // what the target reads, but for tokens and places: the pending and the drafted ones
+    const ms_block* block;     // what the target reads, but for tokens and places: the pending and the drafted ones. Its
+                               // starts become how many of each row's tokens a cache holds: all but the pending one
     ms_rule rule;
     ms_decision* decision;     // becomes the verdict
-    int64_t* lengths;          // [B], of the draft, those of the decision: they are given, but for chains that are drawn
     ms_source* source;
-    void* hidden;              // [B, K + 1, tap_count + 1, D], becomes the target's; NULL: nobody wants them
     double seconds[3];         // are added to: draft, verify, the target's forwards; those of the draft are in `draft`
 } ms_round;
 

@@ -14,13 +14,12 @@ Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* co
     Sizes& s = model->s;
     s = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[3] / sizes[4],
          (sizes[5] + 15) / 16 * 16, norm_eps};
-    const void* const* next = weights;
     const auto matrix = [&](Int depth, Int columns) {
-        return panels<T>(static_cast<const W*>(*next++), depth, columns, parts);
+        return panels<T>(static_cast<const W*>(*weights++), depth, columns, parts);
     };
     const auto vector = [&](auto& to, Int count) {
         using N = std::remove_reference_t<decltype(to[0])>;
-        if (const void* from = *next++) to.assign(static_cast<const N*>(from), static_cast<const N*>(from) + count);
+        if (const void* from = *weights++) to.assign(static_cast<const N*>(from), static_cast<const N*>(from) + count);
     };
     vector(model->embedding, s.vocab * s.width);
     const Int query_width = s.heads * s.head_dim, qkv = query_width + 2 * s.kv_heads * s.head_dim;
@@ -32,26 +31,12 @@ Model<T, W>* packed(const Int* sizes, double norm_eps, Int parts, const void* co
         vector(layer.bias, qkv), vector(layer.query_gain, s.head_dim), vector(layer.key_gain, s.head_dim);
         model->layers.push_back(std::move(layer));
     }
-    model->head = static_cast<const Weights<W>*>(*next++);
+    model->head = static_cast<const Weights<W>*>(*weights++);
     vector(model->gain, s.width), vector(model->rotations, (NEAR + 1 + (s.capacity - 1) / NEAR) * s.head_dim);
     if (!to) return model.release();
     std::move(model->layers.begin(), model->layers.end(), std::back_inserter(to->layers));
     to->s.layers += s.layers;
     return to;
-}
-
-template <class T, class W>
-ms_status read_block(const Model<T, W>& model, Int threads, const ms_block& b, bool normed, T* to) {
-    const Int m = b.rows * b.n, D = model.s.width, wide = (b.tap_count + 1) * D;
-    if (!b.states && !are_ids(b.tokens, m, model.s.vocab)) return MS_BAD_TOKEN;
-    Workspace<T> work(model.s, b.rows, b.n, b.slots, threads);
-    take(model, work, b.tokens, m, b.states);
-    const Int columns = (model.s.heads + 2 * model.s.kv_heads) * model.s.head_dim;
-    if (b.qkv) copy_rows(b.qkv, columns, m, columns, work.qkv, work.Q);
-    const Block block{b.rows, b.n, b.starts, b.positions, b.mask, b.window, b.taps, b.tap_count, to, b.qkv != nullptr};
-    forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, normed ? NORMED : STREAM);
-    copy_rows(normed ? work.normed : work.x, work.D, m, D, to + wide - D, wide);
-    return MS_OK;
 }
 
 }  // namespace
@@ -82,32 +67,26 @@ void ms_matrix_free(ms_type type, void* matrix) {
     with_type(type, [&](auto kinds) { return delete static_cast<Weights<KEPT(kinds)>*>(matrix), MS_OK; });
 }
 
-ms_status ms_read(ms_type type, const void* model, Int threads, const ms_block* block, Int normed, void* states) {
+ms_status ms_read(ms_type type, const void* address, Int threads, const ms_block* block, Int normed) {
     return with_type(type, [&](auto kinds) {
-        return read_block(model_of(kinds, model), threads, *block, normed, static_cast<NUMBER(kinds)*>(states));
+        const auto& model = model_of(kinds, address);
+        if (!block->states && !are_ids(block->tokens, block->rows * block->n, model.s.vocab)) return MS_BAD_TOKEN;
+        Workspace<NUMBER(kinds)> work(model.s, block->rows, block->n, block->slots, threads);
+        forward(model, work, *block, normed ? NORMED : STREAM);
+        return MS_OK;
     });
 }
 
 ms_status ms_multiply(ms_type type, const void* matrix, Int threads, const void* numbers, Int m, void* result) {
     return with_type(type, [&](auto kinds) {
         using T = NUMBER(kinds);
-        using W = KEPT(kinds);
-        const Matrix<W> b = *static_cast<const Weights<W>*>(matrix);
+        const auto& b = *static_cast<const Weights<KEPT(kinds)>*>(matrix);
         const Int a_row = padded<T>(b.depth), c_row = padded<T>(b.columns);
         Memory<T> rows = memory<T>(m * (a_row + c_row));
         T *a = rows.get(), *c = a + m * a_row;
         copy_rows(numbers, b.depth, m, b.depth, a, a_row);
-        product<T, W>(a, a_row, m, b, c, c_row, threads);
+        product(a, m, b, c, threads);
         copy_rows(c, c_row, m, b.columns, static_cast<T*>(result), b.columns);
-        return MS_OK;
-    });
-}
-
-void ms_gather(ms_type type, const void* model, void* cache, Int slots, Int layers, Int rows, Int row, Int first,
-               const Int* kept, Int count) {
-    with_type(type, [&](auto kinds) {
-        using T = NUMBER(kinds);
-        gather(model_of(kinds, model).s, static_cast<T*>(cache), slots, layers, rows, row, first, kept, count);
         return MS_OK;
     });
 }

@@ -23,11 +23,8 @@ struct Matrix {
 
 // The weights of a model: a matrix in panels that owns its memory.
 template <class W>
-struct Weights {
+struct Weights : Matrix<W> {
     Memory<W> memory{nullptr, &std::free};
-    Int depth = 0, columns = 0, parts = 1;
-
-    operator Matrix<W>() const { return {memory.get(), depth, columns, 0, parts}; }
 };
 
 // Cuts `all` into `pieces` that are as equal as can be; returns where piece i begins.
@@ -60,17 +57,17 @@ constexpr Int stacked_depth(Int depth) {
 
 // sum[HEIGHT, WIDTH vectors] += a[HEIGHT, depth] · b[depth, WIDTH vectors]; returns where b ends.
 template <class T, class W, int HEIGHT, int WIDTH>
-const W* add_up(const T* a, Int a_row, Int depth, const W* b, Int b_row, typename Lanes<T>::Vector (&sum)[HEIGHT][WIDTH]) {
+const W* add_up(const T* a, Int a_row, Int depth, const W* b, Int b_row, Vector<T> (&sum)[HEIGHT][WIDTH]) {
     for (Int k = 0; k < depth; k += STACKED<T, W>, b += b_row) {
-        typename Lanes<T>::Vector rows[WIDTH];
+        Vector<T> rows[WIDTH];
         for (int j = 0; j < WIDTH; ++j) {
-            rows[j] = load<T>(b + j * Lanes<W>::count);
-            __builtin_prefetch(b + SOON * b_row + j * Lanes<W>::count);
-            __builtin_prefetch(b + LATER * b_row + j * Lanes<W>::count, 0, 2);
+            rows[j] = load<T>(b + j * LANES<W>);
+            __builtin_prefetch(b + SOON * b_row + j * LANES<W>);
+            __builtin_prefetch(b + LATER * b_row + j * LANES<W>, 0, 2);
         }
 #pragma GCC unroll 4  // else GCC keeps sums in memory
         for (int d = 0; d < STACKED<T, W>; ++d) {
-            typename Lanes<T>::Vector weight[WIDTH];
+            Vector<T> weight[WIDTH];
             for (int j = 0; j < WIDTH; ++j) weight[j] = row_of<T, W>(rows[j], d);
             for (int i = 0; i < HEIGHT; ++i)
                 for (int j = 0; j < WIDTH; ++j) sum[i][j] += a[i * a_row + k + d] * weight[j];
@@ -89,18 +86,18 @@ void tile(const T* a, Int a_row, Int depth, const W* b, Int b_row, T* c, Int c_r
     for (Int begin = 0; begin < depth; begin += group, add = true) {
         const int second = begin / GROUP % 2;  // of the two groups that follow their scales
         if (SCALED && !second) scales = std::exchange(b, b + b_row);
-        typename Lanes<T>::Vector sum[HEIGHT][WIDTH] = {};
+        Vector<T> sum[HEIGHT][WIDTH] = {};
         b = add_up<T, W>(a + begin, a_row, std::min(group, depth - begin), b, b_row, sum);
         for (int i = 0; i < HEIGHT; ++i)
             for (int j = 0; j < WIDTH; ++j) {
-                T* to = c + i * c_row + j * Lanes<T>::count;
-                typename Lanes<T>::Vector all = {};
+                T* to = c + i * c_row + j * LANES<T>;
+                Vector<T> all = {};
                 if (add) all = load<T>(to);
                 if constexpr (SCALED)
-                    all += sum[i][j] * row_of<T, Half>(load<T>(scales + j * Lanes<W>::count), second);
+                    all += sum[i][j] * row_of<T, Half>(load<T>(scales + j * LANES<W>), second);
                 else
                     all += sum[i][j];
-                std::memcpy(to, &all, BYTES);
+                store(to, all);
             }
     }
 }
@@ -124,11 +121,11 @@ void any_tile(Int height, Int width, Rest... rest) {
 template <class T, class W>
 void multiply(const T* a, Int a_row, Int rows, const Matrix<W>& b, T* c, Int c_row, bool add = false,
               Share share = {}) {
-    const Int lanes = Lanes<T>::count, vectors = padded<T>(b.columns) / lanes;
+    const Int lanes = LANES<T>, vectors = padded<T>(b.columns) / lanes;
     const Int from = cut(b.parts, share.count, share.index), to = cut(b.parts, share.count, share.index + 1);
     each_panel(vectors, b.parts, from, to, [&](Int first, Int width) {
         const W* panel = b.data + first * lanes * (b.stride ? 1 : stacked_depth<T, W>(b.depth));
-        const Int b_row = b.stride ? b.stride : width * Lanes<W>::count;
+        const Int b_row = b.stride ? b.stride : width * LANES<W>;
         for (Int row = 0, height; row < rows; row += height) {
             const Int tiles = (rows - row + HIGHEST<W> - 1) / HIGHEST<W>;
             height = (rows - row + tiles - 1) / tiles;  // the rows are shared evenly
@@ -145,7 +142,7 @@ void copy_scales(const Byte* from, Int groups, Int first, Int real, Byte* to, In
     for (Int group = 0; group < groups; ++group) {
         const Int row = group / 2 * (2 * GROUP / D + 1);
         for (Int i = 0; i < real; ++i)
-            std::memcpy(to + row * width * Lanes<Byte>::count + i * D + group % 2 * SIZE,
+            std::memcpy(to + row * width * LANES<Byte> + i * D + group % 2 * SIZE,
                         from + ((first + i) * groups + group) * SIZE, SIZE);
     }
 }
@@ -155,12 +152,13 @@ void copy_scales(const Byte* from, Int groups, Int first, Int real, Byte* to, In
 template <class T, class W>
 Weights<W> panels(const W* from, Int depth, Int columns, Int parts) {
     constexpr bool SCALED = std::is_same_v<W, Byte>;
-    constexpr Int D = STACKED<T, W>, lanes = Lanes<T>::count;
+    constexpr Int D = STACKED<T, W>, lanes = LANES<T>;
     const Int all = padded<T>(columns), groups = (depth + GROUP - 1) / GROUP;
     const W* rows = SCALED ? from + groups * columns * Int(sizeof(Half)) : from;
-    Weights<W> made{memory<W>(stacked_depth<T, W>(depth) * all), depth, columns, std::min(parts, all / lanes)};
-    each_panel(all / lanes, made.parts, 0, made.parts, [&](Int first, Int width) {
-        W* to = made.memory.get() + first * lanes * stacked_depth<T, W>(depth);
+    Memory<W> made = memory<W>(stacked_depth<T, W>(depth) * all);
+    parts = std::min(parts, all / lanes);
+    each_panel(all / lanes, parts, 0, parts, [&](Int first, Int width) {
+        W* to = made.get() + first * lanes * stacked_depth<T, W>(depth);
         const Int real = std::min(width * lanes, columns - first * lanes);
         if constexpr (SCALED) copy_scales<T>(from, groups, first * lanes, real, to, width);
         for (Int k = 0; k < depth; ++k) {
@@ -169,7 +167,7 @@ Weights<W> panels(const W* from, Int depth, Int columns, Int parts) {
                 to[(row * width * lanes + i) * D + k % D] = rows[(first * lanes + i) * depth + k];
         }
     });
-    return made;
+    return {{made.get(), depth, columns, 0, parts}, std::move(made)};
 }
 
 }  // namespace

@@ -6,41 +6,33 @@
 
 namespace {
 
-// Reads a block, pending tokens and drafts, and makes the target's distributions [B, K + 1, V] after all of its tokens.
+// Reads pending tokens and drafts, and makes the target's distributions [B, K + 1, V] after all of its tokens.
 template <class T, class W>
-ms_status score(const Model<T, W>& model, ms_round& r, const ms_block& b, T* p) {
-    const Int m = b.rows * b.n, D = model.s.width, V = model.s.vocab;
-    const Int wide = padded<T>(V), states = (b.tap_count + 1) * D;
-    Workspace<T> work(model.s, b.rows, b.n, b.slots, r.threads);
-    take(model, work, b.tokens, m, b.states);
-    Block block{b.rows, b.n, b.starts};
+ms_status score(const Model<T, W>& model, ms_round& r, const Int* tokens, T* p) {
+    ms_block block = *r.block;
+    const Int n = block.n, m = block.rows * n, V = model.s.vocab, wide = padded<T>(V);
+    Workspace<T> work(model.s, block.rows, n, block.slots, r.threads);
+    block.tokens = tokens;
     std::vector<Int> positions;
     std::vector<std::uint8_t> mask;
-    for (Int row = 0; r.decision->parents && row < b.rows; ++row) {
-        const Shape shape(r.decision->parents + row * (b.n - 1), b.n - 1);
-        for (Int depth : shape.depths) positions.push_back(b.starts[row] + depth);
+    for (Int row = 0; r.decision->parents && row < block.rows; ++row) {
+        const Shape shape(r.decision->parents + row * (n - 1), n - 1);
+        for (Int depth : shape.depths) positions.push_back(block.starts[row] + depth);
         mask.insert(mask.end(), shape.sees.begin(), shape.sees.end());
-        block = {b.rows, b.n, b.starts, positions.data(), mask.data(), b.n};
+        block.positions = positions.data(), block.mask = mask.data(), block.window = n;
     }
-    block.taps = b.taps;
-    block.tap_count = r.hidden ? b.tap_count : 0;
-    block.tapped = r.hidden;
     {
         const Stopwatch forwards(r.seconds[2]);
-        forward(model, work, block, static_cast<T*>(b.cache), b.begin, b.end, LOGITS, p);
+        forward(model, work, block, LOGITS, p);
     }
-    if (r.hidden) copy_rows(work.normed, work.D, m, D, static_cast<T*>(r.hidden) + states - D, states);
     std::atomic<bool> possible{true};
     // Where nothing is cut the threads share this: 9 distributions over 49,152 ids take as long as a layer. To cut takes
     // memory, which may be refused: that is for the caller's thread to see.
     const bool cuts = r.warp->top_k > 0 || r.warp->top_p < 1;
     Team::get().run(cuts ? 1 : r.threads, [&](Share share) {
         for (Int i = cut(m, share.count, share.index); i < cut(m, share.count, share.index + 1); ++i) {
-            if (i % b.n > r.decision->lengths[i / b.n]) continue;  // padding
-            if (can_be_distribution(p + i * wide, V))
-                make_distribution(p + i * wide, V, *r.warp);
-            else
-                possible = false;
+            const bool padding = i % n > r.decision->lengths[i / n];
+            if (!padding && !make_distribution(p + i * wide, V, *r.warp)) possible = false;
         }
     });
     if (!possible) return MS_BAD_LOGITS;
@@ -56,16 +48,14 @@ ms_status commit(const Model<T, W>& model, ms_round& r, const Int* block) {
     for (Int row = 0; d.path && row < d.rows; ++row) {
         std::vector<Int> slots;
         for (Int i = 0; i < d.k; ++i)
-            if (d.path[row * d.k + i]) slots.push_back(r.starts[row] + i + 1);
-        last[row] = slots.empty() ? 0 : slots.back() - r.starts[row];
-        gather(model.s, static_cast<T*>(r.block->cache), r.block->slots, r.block->end - r.block->begin, d.rows, row,
-               r.starts[row] + 1, slots.data(), slots.size());
+            if (d.path[row * d.k + i]) slots.push_back(r.block->starts[row] + i + 1);
+        last[row] = slots.empty() ? 0 : slots.back() - r.block->starts[row];
+        gather<T>(model.s, *r.block, row, r.block->starts[row] + 1, slots);
     }
     if (!r.draft) return MS_OK;
     const Stopwatch drafting(r.seconds[0]);
     return with_type(r.draft->drafter->type, [&](auto kinds) {
-        using Number = NUMBER(kinds);
-        commit(kinds, *r.draft, d, block, last, static_cast<const Number*>(r.hidden));
+        commit(kinds, *r.draft, d, block, last, static_cast<const NUMBER(kinds)*>(r.block->hidden));
         return MS_OK;
     });
 }
@@ -78,16 +68,16 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
     ms_draft* draft = r.draft;
     const Int rows = decision.rows, k = decision.k;
     for (Int row = 0; row < rows; ++row) {
-        r.starts[row] = r.positions[row] - 1;
-        if (decision.parents) continue;
-        r.drafts[row] = std::max(decision.budgets[row] - 1, Int(0));
-        if (draft || !k) r.lengths[row] = std::min(r.drafts[row], k);
+        r.block->starts[row] = r.positions[row] - 1;
+        if (!draft || decision.parents) continue;
+        draft->budgets[row] = std::max(decision.budgets[row] - 1, Int(0));
+        decision.lengths[row] = std::min(draft->budgets[row], k);
     }
     if (draft) {
         const Stopwatch drafting(r.seconds[0]);
-        const auto drawing = [&](auto its_kinds) { return draw(its_kinds, *draft, *r.source); };
-        if (const ms_status status = with_type(draft->drafter->type, drawing)) return status;
-        for (Int row = 0; row < rows; ++row) std::fill(draft->tokens + row * k + r.lengths[row], draft->tokens + (row + 1) * k, 0);
+        if (const ms_status status = ms_draw(draft, r.source)) return status;
+        for (Int row = 0; row < rows; ++row)
+            std::fill(draft->tokens + row * k + decision.lengths[row], draft->tokens + (row + 1) * k, 0);
     }
     std::vector<Int> tokens;
     for (Int row = 0; row < rows; ++row) {
@@ -97,10 +87,8 @@ ms_status play(Kinds<T, W> kinds, ms_round& r) {
     if (!are_ids(tokens.data(), rows * (k + 1), model.s.vocab)) return MS_BAD_TOKEN;
     {
         const Stopwatch verifying(r.seconds[1]);
-        ms_block block = *r.block;
-        block.tokens = tokens.data();
         Memory<T> p = memory<T>(rows * (k + 1) * padded<T>(model.s.vocab));
-        if (const ms_status status = score(model, r, block, p.get())) return status;
+        if (const ms_status status = score(model, r, tokens.data(), p.get())) return status;
         ms_decision seen = decision;
         const Int certain = decision.q || r.rule == MS_GREEDY || r.rule == MS_COUPLED ? 0 : rows * k;
         std::vector<T> q(certain * model.s.vocab);

@@ -32,10 +32,15 @@ constexpr std::size_t HUGE_PAGE = 1 << 21;  // bytes; with such pages, addresses
 constexpr Int SOON = 48, LATER = 160;  // so many rows ahead, weights are asked for: to the first cache, to the second
 
 template <class T>
+constexpr Int LANES = BYTES / sizeof(T);
+
+template <class T>
 struct Lanes {
-    typedef T Vector __attribute__((vector_size(BYTES)));
-    static constexpr Int count = BYTES / sizeof(T);
+    typedef T Together __attribute__((vector_size(BYTES)));
 };
+
+template <class T>
+using Vector = typename Lanes<T>::Together;
 
 using Half = std::uint16_t;  // the upper half of a float, whose lower one is 0
 using Byte = std::int8_t;    // a whole number, to be multiplied by a scale
@@ -51,28 +56,29 @@ inline float widened(Half half) {
 }
 
 template <class T>
-constexpr Int padded(Int columns) { return (columns + Lanes<T>::count - 1) / Lanes<T>::count * Lanes<T>::count; }
+constexpr Int padded(Int columns) { return (columns + LANES<T> - 1) / LANES<T> * LANES<T>; }
 
 // A vector of numbers as they lie in memory.
 template <class T>
-typename Lanes<T>::Vector load(const void* from) {
-    typename Lanes<T>::Vector vector;
+Vector<T> load(const void* from) {
+    Vector<T> vector;
     std::memcpy(&vector, from, BYTES);
     return vector;
 }
 
+template <class V>
+void store(void* to, const V& vector) { std::memcpy(to, &vector, BYTES); }
+
 // Row d of as many rows of weights W as a vector holds side by side: it is the only one, or one of two rows of halves,
 // or of four of bytes. Of each 32 bits the lowest belong to the first.
 template <class T, class W>
-typename Lanes<T>::Vector row_of(typename Lanes<T>::Vector rows, int d) {
+Vector<T> row_of(Vector<T> rows, int d) {
     if constexpr (sizeof(W) < sizeof(T)) {
-        typedef std::int32_t Whole __attribute__((vector_size(BYTES)));
-        Whole bits;
-        std::memcpy(&bits, &rows, BYTES);
+        auto bits = load<std::int32_t>(&rows);
         if constexpr (std::is_same_v<W, Byte>)
-            return __builtin_convertvector(bits << (24 - 8 * d) >> 24, typename Lanes<T>::Vector);
+            return __builtin_convertvector(bits << (24 - 8 * d) >> 24, Vector<T>);
         bits = d ? bits & ~0xffff : bits << 16;
-        std::memcpy(&rows, &bits, BYTES);
+        return load<T>(&bits);
     }
     return rows;
 }

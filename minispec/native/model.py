@@ -195,10 +195,15 @@ class NativeLayers:
 
     def multiply(self, matrix: PackedMatrix, states: Tensor) -> Tensor:
         """Multiplies states [..., depth] with a matrix: [..., columns]; ValueError if they do not fit."""
-        depth, columns = matrix.sizes
+        depth = matrix.sizes[0]
         states = checked("states", states, None, self.dtype)
         if states.shape[-1:] != (depth,):
             raise ValueError(f"states must be of {depth} numbers, not {list(states.shape)}")
+        return self._multiply(matrix, states)
+
+    def _multiply(self, matrix: PackedMatrix, states: Tensor) -> Tensor:
+        """Does so with states [..., depth] that have been checked."""
+        depth, columns = matrix.sizes
         made = space_for(*states.shape[:-1], columns, dtype=self.dtype)
         rows = states.numel() // depth
         inputs = matrix.address, self.threads_now, states.data_ptr(), rows, made.data_ptr()
@@ -297,7 +302,7 @@ class NativeGPT(NativeLayers):
             MemoryError: if the system refuses the memory.
         """
         states = checked("hidden", hidden, (None, None, self.hidden_size), self.dtype)
-        return self.multiply(self.packed_head, states)
+        return self._multiply(self.packed_head, states)
 
     def __call__(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Returns head(hidden(tokens, cache)): logits [B, n, V]."""

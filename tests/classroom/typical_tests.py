@@ -6,8 +6,8 @@ from minispec.core.records import Draft
 from minispec.core.rng import SeededRng
 from minispec.core.verify import verify_rejection
 
-P = torch.tensor([[3.0, 2.0, 1.0], [1.0, 1.0, 4.0], [2.0, 3.0, 1.0]]).double() / 6
-Q = torch.tensor([[1.0, 1.0, 4.0], [3.0, 1.0, 2.0]]).double() / 6
+P = torch.tensor([[3, 2, 1], [1, 1, 4], [2, 3, 1]]).double() / 6
+Q = torch.tensor([[1, 1, 4], [3, 1, 2]]).double() / 6
 CERTAIN = torch.eye(3).double()
 
 

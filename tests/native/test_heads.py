@@ -43,30 +43,25 @@ SIZES = {
     "biases and norms": {"qkv_bias": True, "qk_norm": True, "rope_scaling": RopeScaling(4.0, 0.5, 2.0, 32)},
     "wide": WIDE,
 }
-NAMES = {  # of the registry, and with how many layers what was trained is made
-    "model": ("model", 1),
-    "exit": ("exit", 1),
-    "exit after 2 layers": ("exit", 2),
-    "eagle": ("eagle", 1),
-    "eagle of 2 layers": ("eagle", 2),
-    "eagle3": ("eagle3", 1),
-    "parallel": ("parallel", 1),
-    "parallel of 2 layers": ("parallel", 2),
-    "medusa": ("medusa", 1),
-    "medusa-tree": ("medusa-tree", 1),
-    "tree": ("tree", 1),
+# Each begins with that of the registry; with how many layers what was trained is made.
+ONE_LAYER = "model exit eagle eagle3 parallel medusa medusa-tree tree".split()
+NAMES = dict.fromkeys(ONE_LAYER, 1) | {
+    "exit after 2 layers": 2,
+    "eagle of 2 layers": 2,
+    "parallel of 2 layers": 2,
 }
+CHAINS = [name for name in NAMES if "tree" not in name]
 
 
 def sides_of(name, sizes=None, warp=None, dtype=torch.float64):
     """Returns both sides that are compared: a backend, a target, and what makes a drafter for it."""
-    entry, layers = NAMES[name]
+    entry = name.split()[0]
     gpt, draft = (tiny.gpt(tiny.config(**(sizes or {}) | {"layers": n}), seed=n, dtype=dtype) for n in (3, 1))
     sides = []
     for backend in (TORCH, NATIVE):
         target = backend.model(gpt)
         own = None if warp is None else backend.warp(**warp)
-        parts = Parts(target, backend.model(draft), gpt, lambda kind: trained(gpt, kind, layers), own)
+        parts = Parts(target, backend.model(draft), gpt, lambda kind: trained(gpt, kind, NAMES[name]), own)
         make = backend.makers.get(entry, DRAFTERS[entry].make)
         if entry in ("exit", "eagle3"):
             drafter = make(parts, 4)
@@ -78,7 +73,7 @@ def sides_of(name, sizes=None, warp=None, dtype=torch.float64):
 
 def settings_of(name, temperature):
     """Returns what a run of a drafter needs."""
-    return {"trees": DRAFTERS[NAMES[name][0]].proposes_trees, "temperature": temperature}
+    return {"trees": DRAFTERS[name.split()[0]].proposes_trees, "temperature": temperature}
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -116,7 +111,7 @@ def test_other_warps(name, own):
     assert_same(sides, PROMPTS, max_new_tokens=12, **given)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "tree" not in name])
+@pytest.mark.parametrize("name", CHAINS)
 def test_fixed_noise(name):
     """With noise that is fixed, target and draft choose the same tokens where they can."""
     sides = sides_of(name)
@@ -125,7 +120,7 @@ def test_fixed_noise(name):
 
 @torch.inference_mode()
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", [name for name in NAMES if "tree" not in name])
+@pytest.mark.parametrize("name", CHAINS)
 def test_other_types_draft_by_what_was_trained(name, dtype):
     """The first draft's distributions are torch's up to rounding; weights of 16 bits stay what they are."""
     sides = sides_of(name, dtype=dtype)

@@ -12,7 +12,7 @@ from minispec.drafters.eagle3 import Eagle3Drafter, Eagle3GPT, Eagle3Layer, Tapp
 from minispec.io.checkpoint import weights_hash
 from minispec.io.files import write_json
 from minispec.io.speculators import usual_taps
-from minispec.io.tokenizer import END_OF_TEXT, Tokenizer
+from minispec.io.tokenizer import END_OF_TEXT
 from minispec.io.tokenizer_config import TokenizerConfig
 from minispec.native.backend import on_backend
 from minispec.train.eagle3 import (
@@ -174,10 +174,11 @@ def test_what_follows_a_message_is_whole(monkeypatch):
     config = TokenizerConfig(
         {"bos_token": END_OF_TEXT}, add_bos=True, chat_template="U{{ messages[0].content }} and then"
     )
-    tokenizer = Tokenizer(load_pair("stories").tokenizer.library, config)
-    message = [*tokenizer.encode_rendered(" the cat sat"), *tokenizer.ends]
+    tokenizer = load_pair("stories").tokenizer
+    tokenizer.config = config
+    message = [*tokenizer.encode_rendered(" the old cat sat down"), *tokenizer.ends]
     monkeypatch.setattr(
         "minispec.train.eagle3.decode", lambda models, prompts, *rest: [message] * len(prompts)
     )
-    prompts = write_prompts(None, tokenizer, 0)
-    assert all(tokenizer.decode(prompt).endswith(" the cat sat and then") for prompt in prompts)
+    prompt, *_ = write_prompts(None, tokenizer, 0)
+    assert tokenizer.decode(prompt).endswith(" down and then")

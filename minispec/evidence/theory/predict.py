@@ -32,6 +32,11 @@ class ExpectedRounds:
         """The number of rounds."""
         return fsum(self.by_width)
 
+    @property
+    def tokens_per_target_call(self) -> float:
+        """The mean over the rounds."""
+        return self.emitted / self.target_calls
+
     def seconds(self, costs: Costs) -> float:
         """Returns how long it takes, prefill included."""
         rounds = fsum(n * costs.of_round(width) for width, n in enumerate(self.by_width) if n)

@@ -300,6 +300,11 @@ class Chain:
         return rng.source.decide(0 if warp.is_greedy else rows * k, native, core)
 
 
+def whole_levels(k: int, space: int) -> int:
+    """Returns how many tokens of a chain are at most k deep and fit a space: each level has one."""
+    return min(k, space)
+
+
 @dataclass(frozen=True)
 class Drawing:
     """What a round is told of a drafter whose drafts the library can draw in it.
@@ -319,7 +324,7 @@ class Drawing:
     states: Tensor | None = None
     longest: int = LARGEST
     parents: Sequence[int] | None = None
-    size: Callable[[int, int], int] = min
+    size: Callable[[int, int], int] = whole_levels
     end: int = LARGEST
 
     def tokens(self, width: int, rows: Sequence[Row], max_length: int) -> int:

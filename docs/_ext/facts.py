@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from book import rounding
-from book.contexts import gains_by_context
+from book.contexts import K, gains_by_context
 from book.draft_sizes import DISTILL_STEPS, PLAIN_STEPS
 from book.reports import measurement_of, saved_reports
 from docutils import nodes
@@ -117,7 +117,7 @@ def batches():
     for short, context in (("short", min(gains)), ("long", max(gains))):
         rows, gain = gains[context][-1]
         found |= {f"{short}-context": f"{context:,}", f"{short}-rows": rows, f"{short}-gain": f"{gain:.2f}"}
-    return found
+    return found | {"contexts-k": K}
 
 
 def memory():

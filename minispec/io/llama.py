@@ -129,24 +129,30 @@ def stored_weights(folder: Path, tied: bool) -> dict[str, Tensor]:
 
     Returns weights [out, in] by our names, as they are stored; raises ValueError if a file cannot be read.
     """
-    weights: dict[str, Tensor] = {}
+    stored: dict[str, Tensor] = {}
     for path in weight_files(folder):
         try:
             if path.exists() and not path.is_file():
                 raise OSError("it is no file")
-            stored = load_file(path)
-            check_types(stored)
+            file_weights = load_file(path)
+            if duplicates := sorted(stored.keys() & file_weights.keys()):
+                raise ValueError(
+                    f"{format_value(duplicates[0])} stands in another file, too, and only one can be right"
+                )
+            check_types(file_weights)
+            stored |= file_weights
         except (OSError, SafetensorError, ValueError) as error:
             raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
-        for name, weight in stored.items():
-            model_name = name.removeprefix("model.")
-            if model_name in weights:
-                raise ValueError(
-                    f"{path}: {format_value(model_name)} is stored twice: in another file, too, or with and "
-                    f"without model. before its name"
-                )
-            if not name.endswith("rotary_emb.inv_freq"):  # of old checkpoints; it follows from the config
-                weights[model_name] = weight
+    weights: dict[str, Tensor] = {}
+    for name, weight in stored.items():
+        if name.endswith("rotary_emb.inv_freq"):
+            continue  # old checkpoints store the rotary frequencies, which follow from the config
+        model_name = name.removeprefix("model.")
+        if model_name in weights:
+            raise ValueError(
+                f"{folder}: {model_name} is stored twice, with and without model. before its name"
+            )
+        weights[model_name] = weight
     if tied and "embed_tokens.weight" in weights:
         weights.setdefault("lm_head.weight", weights["embed_tokens.weight"])
     return weights

@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from minispec.core.model import GPT
 from minispec.io.checkpoint import fill
+from minispec.train.muon import Muon
 from minispec.train.recipes import Recipe
 
 PARALLEL = ("ddp", "fsdp")
@@ -70,9 +71,9 @@ class Processes:
             return module.no_sync()
         return nullcontext()
 
-    def muon(self) -> type[torch.optim.Muon]:
+    def muon(self) -> type[Muon]:
         """Returns the class of the optimizer of matrices."""
-        return ShardedMuon if self.parallel == "fsdp" else torch.optim.Muon
+        return ShardedMuon if self.parallel == "fsdp" else Muon
 
     def whole(self, model: GPT) -> GPT:
         """Returns the model with all weights in this process; all processes must ask for it."""
@@ -152,24 +153,9 @@ def scattered(whole: Tensor, like: Any) -> Tensor:
     return distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None)
 
 
-class ShardedMuon(torch.optim.Muon):
-    """Muon for matrices of which each process holds a part: one after the other is gathered, and steps.
+class ShardedMuon(Muon):
+    """Muon where each process holds a part of each weight and momentum: one momentum is gathered at a time."""
 
-    A step of Muon is made of a whole matrix. Between steps a process keeps its part of weights and momenta.
-    """
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        """Takes the step that Muon takes with whole matrices; `closure` is not called."""
-        for group in self.param_groups:
-            settings = {name: value for name, value in group.items() if name != "params"}
-            for weight in group["params"]:
-                whole = nn.Parameter(gathered(weight))
-                whole.grad = gathered(weight.grad)
-                muon = torch.optim.Muon([whole], **settings)
-                if state := self.state[weight]:
-                    muon.state[whole] = {name: gathered(value) for name, value in state.items()}
-                muon.step()
-                weight.copy_(scattered(whole.detach(), weight))
-                momenta = muon.state[whole].items()
-                self.state[weight] = {name: scattered(value, weight) for name, value in momenta}
+    def direction(self, momentum: Tensor) -> Tensor:
+        """Returns this process's part of the whole momentum, [rows, columns], orthogonalized."""
+        return scattered(super().direction(gathered(momentum)), momentum)

@@ -289,9 +289,7 @@ def make_optimizers(model: GPT, recipe: Recipe, processes: Processes = ALONE) ->
     parameters = dict(model.named_parameters())
     matrices = {n: w for n, w in parameters.items() if n.startswith("layers.") and w.dim() == 2}
     remaining = [weight for name, weight in parameters.items() if name not in matrices]
-    muon = processes.muon()(
-        matrices.values(), lr=recipe.learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
-    )
+    muon = processes.muon()(matrices.values(), lr=recipe.learning_rate, weight_decay=0.01)
     adamw = torch.optim.AdamW(remaining, lr=recipe.other_rate, betas=(0.9, 0.95), weight_decay=0.0)
     return [(muon, recipe.learning_rate), (adamw, recipe.other_rate)]
 

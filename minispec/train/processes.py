@@ -154,7 +154,7 @@ def scattered(whole: Tensor, like: Any) -> Tensor:
 
 
 class ShardedMuon(Muon):
-    """Muon where each process holds a part of each weight and momentum: one momentum is gathered at a time."""
+    """Muon where each process holds a part of each weight and momentum: a momentum is gathered to be used."""
 
     def direction(self, momentum: Tensor) -> Tensor:
         """Returns this process's part of the whole momentum, [rows, columns], orthogonalized."""

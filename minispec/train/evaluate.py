@@ -36,29 +36,27 @@ def whole_documents(
 
 
 @torch.inference_mode()
-def token_losses(model: GPT, tokens: Tensor, bf16: bool = False) -> tuple[Tensor, Tensor]:
+def token_losses(model: GPT, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Scores every token of [N, W] after the first, given all before it; the model stays in its mode.
 
-    In bfloat16, as training computes, for a quick look. Returns the losses [N, W−1] in nats, and the most
-    probable id at each position [N, W−1].
+    In the type that the caller's autocast says. Returns the losses [N, W−1] in nats, and the most probable
+    id at each position [N, W−1].
     """
     was_training = model.training
     model.eval()
     losses = []
     predictions = []
     for rows in tokens.to(model.device).split(ROWS):
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
-            logits = model(rows[:, :-1])
-        log_probs = logits.float().log_softmax(-1)
+        log_probs = model(rows[:, :-1]).float().log_softmax(-1)
         losses.append(-log_probs.gather(-1, rows[:, 1:, None])[..., 0].cpu())
         predictions.append(log_probs.argmax(-1).cpu())
     model.train(was_training)
     return torch.cat(losses), torch.cat(predictions)
 
 
-def mean_loss(model: GPT, tokens: Tensor, mask: Tensor, bf16: bool = False) -> float:
+def mean_loss(model: GPT, tokens: Tensor, mask: Tensor) -> float:
     """Returns the mean loss over the tokens [N, W] that count by a mask [N, W], in nats per token."""
-    losses, _ = token_losses(model, tokens, bf16)
+    losses, _ = token_losses(model, tokens)
     return float(losses[mask[:, 1:]].mean())
 
 

@@ -178,7 +178,8 @@ def train_model(
 
     def report_with_validation(progress: Progress) -> None:
         if progress.step % max(len(plan) // 10, 1) < REPORT_EVERY or progress.step == len(plan):
-            validation = mean_loss(processes.whole(model), *dataset.held_out, bf16=True)
+            with autocast(model.device):
+                validation = mean_loss(processes.whole(model), *dataset.held_out)
             progress = replace(progress, validation=validation)
         report(progress)
 

@@ -34,7 +34,7 @@ FLAGS = (
     *(f"-Wl,--export={name}" for name in EXPORTED),
 )
 KEPT = torch.bfloat16  # the type of the weights, as they are published
-NAMES = {INT: "int64", ctypes.c_double: "double", ADDRESS: "address", ENUM: "enum"}  # of types, in JavaScript
+NAMES = {INT: "BigInt64", ctypes.c_double: "Float64", ADDRESS: "Uint32", ENUM: "Uint32"}  # as a DataView says
 SIZES = {INT: 8, ctypes.c_double: 8, ADDRESS: 4, ENUM: 4}  # bytes, where addresses have 32 bits
 COMMAND = "cd docs && python -m book engine"
 
@@ -120,8 +120,13 @@ def layout(record):
     return fields
 
 
+def text(data):
+    """Returns bytes in base64."""
+    return base64.b64encode(data).decode()
+
+
 def script(pair):
-    """Returns the text of `data.js`: each part in base64, with its SHA-256.
+    """Returns the text of `data.js`: each part and its SHA-256, in base64.
 
     Raises:
         ValueError: if the engine was compiled from other sources.
@@ -130,7 +135,6 @@ def script(pair):
         raise ValueError(f"{WASM.name} was compiled from other sources: {COMMAND}")
     models = {"target": packed(pair.target), "draft": packed(pair.draft)}
     about = {
-        "end": pair.tokenizer.end_of_text,
         "type": TYPES[KEPT],
         "models": {name: description for name, (_, description) in models.items()},
         "records": {name: layout(name) for name in ("ms_block", "ms_warp", "ms_source", "ms_decision")},
@@ -143,7 +147,7 @@ def script(pair):
         **{name: data for name, (data, _) in models.items()},
     }
     entries = {
-        name: {"sha256": sha256(part), "base64": base64.b64encode(part).decode()}
+        name: {"sha256": text(hashlib.sha256(part).digest()), "base64": text(part)}
         for name, part in parts.items()
     }
     return f"globalThis.MINISPEC_DATA = {json.dumps(entries, indent=0)};\n"

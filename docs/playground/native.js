@@ -19,8 +19,9 @@
   const SIZE = 128; // bytes; no record has more
   const SPACE = 1 << 23; // bytes that can be borrowed at once: the largest part of the data fits
   // The least module with SIMD: a function that makes a vector, and drops it.
-  const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 9, 1, 7, 0, 65, 0, 253, 15, 26, 11];
+  const SIMD = { base64: "AGFzbQEAAAABBAFgAAADAgEACgkBBwBBAP0PGgs=" };
 
+  const padded = (count) => Math.ceil(count / 16) * 16; // to a multiple of 16, where vectors begin
   const damage = (name) => `the playground's data is damaged, at "${name}": build the book again`;
 
   // Returns the bytes of a part of the data; an Error if it is missing, or not written as it should be.
@@ -41,7 +42,7 @@
       refuse(typeof WebAssembly !== "object", "this browser has no WebAssembly, which the engine needs");
       this.data = data;
       const code = bytes(data, "wasm");
-      refuse(WebAssembly.validate(Uint8Array.from(SIMD)) && !WebAssembly.validate(code), damage("wasm"));
+      refuse(WebAssembly.validate(bytes({ SIMD }, "SIMD")) && !WebAssembly.validate(code), damage("wasm"));
       const wasi = { fd_close: () => 0, fd_seek: () => 0, fd_write: () => 0 }; // nothing is written
       try {
         const module = new WebAssembly.Module(code);
@@ -56,24 +57,20 @@
       this.about = this.json("about");
     }
 
-    // Returns the bytes of a part of the data; an Error if they are not those that were written.
+    // Returns the bytes of a part of the data; an Error if they are not those that were written, by their SHA-256.
     part(name) {
       const found = bytes(this.data, name);
-      refuse(this.hash(found) !== this.data[name].sha256, damage(name));
+      this.lend(() => {
+        const hash = this.borrow(32);
+        this.library.page_hash(this.put(found), found.length, hash);
+        const written = btoa(String.fromCharCode(...this.view(Uint8Array, hash, 32)));
+        refuse(written !== this.data[name].sha256, damage(name));
+      });
       return found;
     }
 
     json(name) {
       return JSON.parse(new TextDecoder().decode(this.part(name)));
-    }
-
-    // Returns the SHA-256 of bytes, in hexadecimal.
-    hash(found) {
-      return this.lend(() => {
-        const hash = this.borrow(32);
-        this.library.page_hash(this.put(found), found.length, hash);
-        return Array.from(this.view(Uint8Array, hash, 32), (byte) => byte.toString(16).padStart(2, "0")).join("");
-      });
     }
 
     view(Kind, address, count) {
@@ -91,7 +88,7 @@
     // Takes memory until `lend` ends.
     borrow(count) {
       const address = this.free;
-      this.free += Math.ceil(count / 16) * 16;
+      this.free += padded(count);
       refuse(this.free > this.end, REFUSALS[1]);
       return address;
     }
@@ -117,20 +114,16 @@
     // Returns what C gets for a value of a type: of an array its address.
     given(type, value) {
       if (typeof value === "object") return this.put(value);
-      return type === "int64" ? BigInt(value) : value;
+      return type === "BigInt64" ? BigInt(value) : value;
     }
 
     // Borrows a record of minispec.h; fields that are not given are 0.
     record(name, values) {
-      const address = this.borrow(SIZE);
-      this.view(Uint8Array, address, SIZE).fill(0);
+      const address = this.put(new Uint8Array(SIZE));
       const view = this.view(DataView, address, SIZE);
       for (const [field, value] of Object.entries(values)) {
         const [type, place] = this.about.records[name][field];
-        const given = this.given(type, value);
-        if (type === "double") view.setFloat64(place, given, true);
-        else if (type === "int64") view.setBigInt64(place, given, true);
-        else view.setUint32(place, given, true);
+        view[`set${type}`](place, this.given(type, value), true);
       }
       return address;
     }
@@ -167,8 +160,8 @@
       [this.vocabSize, this.layers, this.width] = sizes;
       this.maxLength = sizes.at(-1);
       this.native = native;
-      this.slots = Math.ceil(this.maxLength / 16) * 16;
-      this.numbers = sizes[4] * (sizes[5] + Math.ceil(sizes[5] / 16) * 16); // for a slot of a layer, in a cache
+      this.slots = padded(this.maxLength);
+      this.cacheSize = 4 * this.layers * this.slots * sizes[4] * (sizes[5] + padded(sizes[5])); // bytes
       native.lend(() => {
         const from = native.put(native.part(name));
         const addresses = Uint32Array.from(places, (place) => (place === null ? 0 : from + place));
@@ -178,17 +171,9 @@
       });
     }
 
-    // Returns an empty cache; `release` frees it.
+    // Returns an empty cache; `free` of the library takes its memory back.
     newCache() {
-      return { address: this.native.take(4 * this.numbers * this.layers * this.slots), length: 0 };
-    }
-
-    release(cache) {
-      this.native.library.free(cache.address);
-    }
-
-    truncate(cache, length) {
-      cache.length = Math.min(cache.length, length);
+      return { address: this.native.take(this.cacheSize), length: 0 };
     }
 
     // Reads tokens after what the cache holds, and extends it; returns the address of their states. Within `lend`.
@@ -196,22 +181,28 @@
       const { native, slots, layers } = this;
       refuse(cache.length + ids.length > this.maxLength, `the context holds ${this.maxLength} tokens`);
       const states = native.borrow(4 * ids.length * this.width);
-      const reads = { rows: 1, n: ids.length, tokens: ids, starts: [cache.length], cache: cache.address };
-      const block = native.record("ms_block", { ...reads, slots, end: layers, hidden: states });
+      const block = native.record("ms_block", {
+        rows: 1,
+        n: ids.length,
+        tokens: ids,
+        starts: [cache.length],
+        cache: cache.address,
+        slots,
+        end: layers,
+        hidden: states,
+      });
       native.call("ms_read", native.about.type, this.address, 1, block, 1);
       cache.length += ids.length;
       return states;
     }
 
-    // Reads tokens after what the cache holds, and extends it; returns the logits after each of them.
+    // Reads tokens after what the cache holds, and extends it; returns the address of their logits. Within `lend`.
     read(cache, ids) {
       const { native, vocabSize } = this;
-      return native.lend(() => {
-        const states = this.hidden(cache, ids);
-        const logits = native.borrow(4 * ids.length * vocabSize);
-        native.call("ms_multiply", native.about.type, this.head, 1, states, ids.length, logits);
-        return native.rows(logits, ids.length, vocabSize);
-      });
+      const states = this.hidden(cache, ids);
+      const logits = native.borrow(4 * ids.length * vocabSize);
+      native.call("ms_multiply", native.about.type, this.head, 1, states, ids.length, logits);
+      return logits;
     }
   }
 

@@ -1,9 +1,11 @@
 // The playground: a text is decoded round by round, and each round is shown phase by phase.
 //
-// A game is a run: its settings, the rounds played so far, and `at`, how many phases are shown. A position is a place in
-// a round: that of a drafted token, or the one after the last. What a reader typed is put into the page as text alone.
+// A game is a run: its settings, the rounds played so far, and `at`, how many phases are shown; `alone` is the target's
+// own run, which races it. A position is a place in a round: that of a drafted token, or the one after the last. What a
+// reader typed is put into the page as text alone.
 "use strict";
 {
+  const { Engine, lookUp, refuse } = globalThis.Minispec;
   const PHASES = 4; // of a round: draft, verify, decide, commit
   const PROPOSERS = { model: "The draft model proposes", ngram: "Look-up proposes", you: "You propose" };
   const ENDS = {
@@ -26,69 +28,78 @@
   let game;
   let running = false;
 
-  function make(tag, properties, ...children) {
+  function make(tag, { data, ...properties }, ...children) {
     const made = Object.assign(document.createElement(tag), properties);
+    Object.assign(made.dataset, data);
     made.append(...children);
     return made;
   }
 
-  function mark(made, data) {
-    Object.assign(made.dataset, data);
-    return made;
-  }
-
   const span = (...children) => make("span", {}, ...children);
-  const track = (...children) => make("span", { className: "play-track" }, ...children);
-  const stretch = (data, part) => mark(make("i", { style: `width:${100 * part}%` }), data);
-  const chip = ({ id, ...data }) => mark(make("b", {}, piece(id)), data);
-  const piece = (id) => (id === engine.tokenizer.end ? " <end>" : engine.tokenizer.piece(id));
+  const chip = ({ id, ...data }) => make("b", { data }, piece(id));
+  const piece = (id) => (id === engine.tokenizer.end ? " <end>" : engine.tokenizer.decode([id]));
   const quoted = (text) => JSON.stringify(text.slice(0, 40));
   const word = (id) => quoted(piece(id));
   const share = (value) => value.toFixed(value > 0 && value < 0.001 ? 5 : 3);
+
+  // A name, lengths on a track, and a value. Each length is that of a state, or of a bar.
+  function lane(kind, name, value, scale, lengths) {
+    const stretches = Object.entries(lengths).map(([key, length]) =>
+      make("i", { data: { [kind]: key }, style: `width:${(100 * length) / scale}%` }));
+    const track = make("span", { className: "play-track" }, ...stretches);
+    return make("div", { className: `play-lane-${kind}` }, span(name), track, span(value));
+  }
 
   // ---- Settings: each box says in its attributes what it takes
 
   function checked({ name, low, high, whole, choices }, value) {
     const found = value.trim() ? Number(value) : NaN;
-    if (low && !(found >= low && found <= high && (!whole || Number.isInteger(found))))
-      throw Error(`${name} must be ${whole ? "a whole" : "a"} number from ${low} to ${high}, not ${quoted(value)}.`);
-    if (!low && value.length > high)
-      throw Error(`${name} has ${value.length} characters; ${high} are the most.`);
-    if (choices && !choices.split(" ").includes(value))
-      throw Error(`${name} must be one of ${choices}, not ${quoted(value)}.`);
+    const fits = found >= low && found <= high && (!whole || Number.isInteger(found));
+    refuse(
+      low && !fits,
+      `${name} must be ${whole ? "a whole" : "a"} number from ${low} to ${high}, not ${quoted(value)}.`,
+    );
+    refuse(!low && value.length > high, `${name} has ${value.length} characters; ${high} are the most.`);
+    refuse(
+      choices && !choices.split(" ").includes(value),
+      `${name} must be one of ${choices}, not ${quoted(value)}.`,
+    );
     return low ? found : value;
   }
 
-  const settingsOf = (valueOf) => Object.fromEntries(boxes.map((box) => [box.name, checked(box.dataset, valueOf(box))]));
+  const settingsOf = (valueOf) =>
+    Object.fromEntries(boxes.map((box) => [box.name, checked(box.dataset, valueOf(box))]));
   const settingsNow = () => settingsOf((box) => box.value);
 
   function begin(settings, drafts = []) {
     const prompt = engine.tokenizer.encode(settings.prompt);
     const context = engine.target.maxLength;
-    if (!prompt.length) throw Error("The prompt is empty: type at least one character.");
-    if (prompt.length >= context)
-      throw Error(`The prompt has ${prompt.length} tokens; the context holds ${context - 1} and a new one.`);
-    if (settings.verifier === "greedy" && settings.temperature)
-      throw Error("The greedy verifier needs temperature 0: set it to 0, or choose rejection.");
-    const total = { emitted: 0, drafted: 0, accepted: 0, tested: 0, clock: 0, alone: 0 };
-    const begun = { settings, prompt, drafts, total, rounds: [], alone: [], aloneClock: 0, at: 0, position: 0 };
+    refuse(!prompt.length, "The prompt is empty: type at least one character.");
+    refuse(
+      prompt.length >= context,
+      `The prompt has ${prompt.length} tokens; the context holds ${context - 1} and a new one.`,
+    );
+    refuse(
+      settings.verifier === "greedy" && settings.temperature,
+      "The greedy verifier needs temperature 0: set it to 0, or choose rejection.",
+    );
+    const begun = { settings, prompt, drafts, rounds: [], clock: 0, at: 0, position: 0 };
     begun.play = engine.rounds(request(begun, settings.k, settings.most));
-    begun.race = engine.alone(request(begun, 0, settings.most));
+    begun.alone = { play: engine.rounds(request(begun, 0, settings.most)), rounds: [], clock: 0 };
     return begun;
   }
 
   function request({ settings, prompt, drafts, rounds }, k, maxNewTokens) {
-    const { verifier, temperature, topK, topP, seed } = settings;
-    const yours = (most) => engine.tokenizer.encode(drafts[rounds.length] ?? "").slice(0, most);
-    const you = { propose: (text, most) => ({ ids: yours(most), q: null }), rollback() {} };
-    const drafter = settings.drafter === "you" ? you : settings.drafter;
-    const warp = { temperature, topK: topK || null, topP };
-    return { prompt, k, verifier, warp, numbers: engine.numbers(seed), drafter, maxNewTokens };
+    const { verifier, drafter, temperature, topK, topP, seed } = settings;
+    const typedDraft = (_, most) => ({ ids: engine.tokenizer.encode(drafts[rounds.length] ?? "").slice(0, most) });
+    const propose = { ngram: lookUp, you: typedDraft }[drafter];
+    const warp = { temperature, top_k: topK, top_p: topP };
+    return { prompt, k, verifier, warp, numbers: engine.numbers(seed), propose, maxNewTokens };
   }
 
   function change(to) {
     game?.play.return();
-    game?.race.return();
+    game?.alone.play.return();
     game = to;
     halt();
     show();
@@ -114,7 +125,7 @@
     const fields = new URLSearchParams(location.hash.slice(1));
     const known = ["at", "position", "draft", ...boxes.map((box) => box.name)];
     for (const key of fields.keys())
-      if (!known.includes(key)) throw Error(`The link has a field ${quoted(key)}, which this page does not know.`);
+      refuse(!known.includes(key), `The link has a field ${quoted(key)}, which this page does not know.`);
     const place = (name, high, otherwise) =>
       checked({ name: `The ${name} of the link`, low: "0", high, whole: "whole" }, fields.get(name) ?? `${otherwise}`);
     const settings = settingsOf((box) => fields.get(box.name) ?? box.dataset.start);
@@ -129,43 +140,28 @@
 
   function placeOf({ at, rounds }) {
     const index = Math.floor((at - 1) / PHASES);
-    return { index, phase: at ? (at - 1) % PHASES : -1, round: rounds[index] };
-  }
-
-  // Plays a round; then the target alone runs until it has used as much time, and after the last round to its end.
-  function playRound(run) {
-    const { total } = run;
-    const began = performance.now();
-    const round = run.play.next().value;
-    total.clock += performance.now() - began;
-    race(run, total.clock);
-    const before = run.prompt.length + total.emitted;
-    const read = before - 1 + round.drafted.length;
-    const held = [[before - 1, read], [read + 1, read], [read + 1, read], [round.targetLength, round.draftLength]];
-    total.emitted += round.emitted.length;
-    total.drafted += round.drafted.length;
-    total.accepted += round.accepted;
-    total.tested += round.draws.length;
-    total.alone = run.alone.length;
-    run.rounds.push({ ...round, before, held, total: { ...total } });
-    if (round.finish) race(run, Infinity);
-  }
-
-  function race(run, until) {
-    while (run.aloneClock < until) {
-      const began = performance.now();
-      const { value, done } = run.race.next();
-      if (done) return;
-      run.aloneClock += performance.now() - began;
-      run.alone.push(value.id);
-    }
+    const phase = (at - 1) % PHASES; // -1: the prompt is read
+    return { index, phase, round: rounds[index], done: rounds.slice(0, Math.floor(at / PHASES)) };
   }
 
   const ended = ({ rounds }) => rounds.at(-1)?.finish;
 
+  // Plays a round, of a game or of its target alone; `clock` says how long all of them took, in milliseconds.
+  function advance(run) {
+    const began = performance.now();
+    const { value } = run.play.next();
+    run.clock += performance.now() - began;
+    run.rounds.push({ ...value, clock: run.clock });
+  }
+
+  // After each round the target alone runs until it has used as much time, and after the last one to its end.
   function forward(run, to) {
-    while (run.rounds.length * PHASES < to && !ended(run)) playRound(run);
-    run.at = Math.max(0, Math.min(to, run.rounds.length * PHASES));
+    const { rounds, alone } = run;
+    while (rounds.length * PHASES < to && !ended(run)) {
+      advance(run);
+      while (!ended(alone) && (ended(run) || alone.clock < run.clock)) advance(alone);
+    }
+    run.at = Math.max(0, Math.min(to, rounds.length * PHASES));
     const { phase, round } = placeOf(run);
     run.position = phase >= 2 ? round.accepted : 0;
   }
@@ -205,14 +201,12 @@
     return list;
   }
 
-  function showText({ index, phase, round }) {
-    const isDone = phase === 3;
-    const done = game.rounds.slice(0, Math.max(index, 0) + isDone);
+  function showText({ index, phase, round, done }) {
     const isKept = ({ state }) => state !== "rejected" && state !== "untested";
     const kept = (one, r) => judged(one, r, 2).filter(isKept).slice(0, one.emitted.length);
     const list = [...game.prompt.map((id) => ({ id, state: "prompt" })), ...done.flatMap(kept)];
     if (!done.at(-1)?.finish) list.at(-1).pending = "yes";
-    if (round && !isDone) list.push(...judged(round, index, phase));
+    if (round && phase < 3) list.push(...judged(round, index, phase));
     find("text").replaceChildren(...list.map(chip));
     find("text").scrollTop = find("text").scrollHeight;
   }
@@ -221,24 +215,15 @@
     const all = round ? judged(round, index, phase) : [];
     const buttons = Array.from(round?.p ?? [], (_, position) => {
       const here = all.filter((token) => token.position === position);
-      const made = make("button", { type: "button" }, ...(here.length ? here.map(chip) : ["one more"]));
       const words = here.map(({ id, state }) => `${word(id)} ${state}`);
-      made.ariaLabel = `Position ${position + 1}: ${words.join(", ")}`;
-      return mark(made, { round: index, position });
+      const ariaLabel = `Position ${position + 1}: ${words.join(", ")}`;
+      const properties = { type: "button", ariaLabel, data: { round: index, position } };
+      return make("button", properties, ...(here.length ? here.map(chip) : ["one more"]));
     });
     find("round").replaceChildren(...buttons);
   }
 
   // ---- A position: distributions, the number drawn, the residual
-
-  // norm(max(0, w·p − q)); w is 1, but for the block verifier: the probability ratio of what is kept.
-  function residual({ drafted, p, q }, i) {
-    const ratio = (w, id, j) => Math.min(1, (w * p[j][id]) / q[j][id]);
-    const w = game.settings.verifier === "block" ? drafted.slice(0, i).reduce(ratio, 1) : 1;
-    const rest = p[i].map((prob, id) => Math.max(0, w * prob - q[i][id]));
-    const sum = rest.reduce((total, one) => total + one);
-    return sum ? rest.map((one) => one / sum) : p[i];
-  }
 
   function detail(r, i) {
     for (const one of find("round").children) one.ariaPressed = one.dataset.position === `${i}`;
@@ -246,17 +231,15 @@
     const round = game.rounds[r];
     const known = r < index ? PHASES : phase;
     const follows = known >= 2 && i === round.accepted;
-    const draws = known >= 2 ? round.draws : [];
-    const q = round?.q[i];
-    const rest = follows && q && game.settings.verifier !== "greedy" ? residual(round, i) : null;
-    const rows = Object.entries({ p: known >= 1 && round.p[i], q, residual: rest }).filter(([, row]) => row);
+    const all = { p: known >= 1 && round.p[i], q: round?.q[i], residual: follows && round.residual };
+    const rows = Object.entries(all).filter(([, row]) => row);
     const names = rows.map(([name]) => name).join(", ");
     tell("at", names ? `Position ${i + 1} of round ${r + 1}: ${names}` : "No distribution is known here yet.");
     const marks = { [round?.drafted[i]]: " drafted", ...(follows && { [round.token]: " taken" }) };
     find("bars").replaceChildren(...bars(rows, marks));
     tell("why", known >= 2 ? reason(round, i) : "");
-    const { number = null, threshold } = draws[i] ?? {};
-    find("draw").hidden = number === null;
+    const { number, threshold } = (known >= 2 && round.draws[i]) || {};
+    find("draw").hidden = number === undefined;
     const [zone, needle] = find("draw").children;
     zone.style.width = `${100 * threshold}%`;
     needle.style.left = `${100 * number}%`;
@@ -264,10 +247,10 @@
 
   function bars(rows, marks) {
     const highest = (id) => Math.max(...rows.map(([, row]) => row[id]));
-    const all = Array.from(rows[0]?.[1] ?? [], (_, id) => id);
+    const all = [...Array(engine.target.vocabSize).keys()];
     const ids = all.filter((id) => marks[id] || highest(id) >= LEAST).sort((a, b) => highest(b) - highest(a));
     return ids.filter((id, rank) => marks[id] || rank < TOP).map((id) => {
-      const line = ([bar, row]) => span(span(bar), track(stretch({ bar }, row[id])), span(share(row[id])));
+      const line = ([bar, row]) => lane("bar", bar, share(row[id]), 1, { [bar]: row[id] });
       return make("tr", {}, make("th", { scope: "row" }, word(id), marks[id] ?? ""), make("td", {}, ...rows.map(line)));
     });
   }
@@ -278,18 +261,20 @@
     const isDrafted = i < drafted.length;
     const lines = [];
     const draw = draws[i];
-    if (!draw) lines.push(isDrafted ? "A token before it was rejected: it is not tested." : "Nothing was drafted here.");
+    if (!draw)
+      lines.push(isDrafted ? "A token before it was rejected: it is not tested." : "Nothing was drafted here.");
     else if (verifier === "greedy")
       lines.push(`The target's most probable token is ${i < accepted ? "the same" : "another"}: ${kept}.`);
     else {
       const [over, under] = [p, q].map((rows) => share(rows[i][drafted[i]]));
       const ratio = `p = ${over}, q = ${under}: min(1, p/q) =`;
-      const lead = { rejection: ratio, block: "All up to here is kept with probability" };
-      const side = draw.accepted ? "below it" : "not below it";
-      const drawn = draw.number === null ? "No number is drawn" : `The number drawn, ${share(draw.number)}, is ${side}`;
-      lines.push(`${lead[verifier]} ${share(draw.threshold)}. ${drawn}. The token is ${kept}.`);
+      const lead = verifier === "block" ? "All up to here is kept with probability" : ratio;
+      const side = draw.number < draw.threshold ? "below it" : "not below it";
+      const drawn =
+        draw.number === undefined ? "No number is drawn" : `The number drawn, ${share(draw.number)}, is ${side}`;
+      lines.push(`${lead} ${share(draw.threshold)}. ${drawn}. The token is ${kept}.`);
     }
-    const by = number === null ? "" : `, by the number ${share(number)}`;
+    const by = number === undefined ? "" : `, by the number ${share(number)}`;
     const source = verifier === "greedy" ? "" : `, drawn from ${isDrafted ? "the residual" : "p"}${by}`;
     if (i === accepted) lines.push(`${word(token)} is the target's${source}.`);
     return lines.join(" ");
@@ -311,44 +296,47 @@
 
   // ---- Caches and race
 
-  function lane(name, value, scale, parts) {
-    const pieces = parts.map(([state, n]) => stretch({ state }, n / scale));
-    return make("div", { className: "play-lane" }, span(name), track(...pieces), span(value));
-  }
-
   function showCaches({ phase, round }) {
     const { drafter, k } = game.settings;
-    const read = game.prompt.length - 1;
-    const { before, held, emitted } = round ?? { before: read + 1, held: { [-1]: [read, read] } };
-    const isDone = phase === 3;
-    const said = [`Tokens: ${before + (isDone ? emitted.length : 0)} in the text`];
+    const { drafted, emitted, lengths } = round ?? { drafted: [], emitted: [], lengths: [game.prompt.length - 1] };
+    const before = lengths[0] + 1 - emitted.length;
+    const length = before + (phase === 3 ? emitted.length : 0);
+    const read = before - 1 + drafted.length; // by the draft; the target reads one more
+    const held = [phase < 1 ? before - 1 : read + 1, read];
+    const said = [`Tokens: ${length} in the text`];
     const names = ["target's cache", "draft's cache"].slice(0, drafter === "model" && k ? 2 : 1);
     const lanes = names.map((name, which) => {
-      const n = held[phase][which];
-      const cut = isDone ? held[2][which] - n : 0;
-      const sure = isDone ? n : Math.min(n, before);
+      const n = phase === 3 ? lengths[which] : held[which];
+      const cut = held[which] - n;
+      const sure = Math.min(n, length);
       said.push(`${n} in the ${name}${cut ? `, ${cut} rolled back` : ""}`);
-      return lane(name, n, before + AHEAD, [["committed", sure], ["drafted", n - sure], ["rolled back", cut]]);
+      return lane("state", name, n, before + AHEAD, { committed: sure, drafted: n - sure, "rolled back": cut });
     });
     find("caches").replaceChildren(...lanes);
     tell("held", `${said.join("; ")}.`);
   }
 
-  function showRace({ index, phase }) {
-    const calls = phase === 3 ? index + 1 : Math.max(index, 0);
-    const { total, finish } = game.rounds[calls - 1] ?? { total: { emitted: 0, alone: 0, clock: 0 } };
-    const { emitted, drafted, accepted, tested, clock, alone } = total;
-    const scale = Math.max(game.alone.length, emitted, 1);
-    const drafting = lane("with the draft", emitted, scale, [["accepted", emitted]]);
-    find("race").replaceChildren(drafting, lane("target alone", alone, scale, [["committed", alone]]));
-    const end = finish ? ` It ends after ${game.aloneClock.toFixed(1)} ms.` : "";
+  function showRace({ done }) {
+    const { clock, finish } = done.at(-1) ?? { clock: 0 };
+    const calls = done.length;
+    const count = (name) => done.flatMap((round) => round[name]).length;
+    const emitted = count("emitted");
+    const accepted = done.reduce((sum, round) => sum + round.accepted, 0);
+    const { rounds } = game.alone;
+    const inTime = rounds.filter((one) => one.clock <= clock);
+    const scale = Math.max(rounds.length, emitted, 1);
+    find("race").replaceChildren(
+      lane("state", "with the draft", emitted, scale, { accepted: emitted }),
+      lane("state", "target alone", inTime.length, scale, { committed: inTime.length }),
+    );
+    const end = finish ? ` It ends after ${game.alone.clock.toFixed(1)} ms.` : "";
     const said = [
       `With the draft: ${emitted} tokens in ${calls} target calls and ${clock.toFixed(1)} ms;`,
-      `${(emitted / calls).toFixed(2)} tokens a call; accepted: ${accepted} of ${tested} tested, ${drafted} drafted.`,
-      `The target alone in this time: ${alone} tokens.${end}`,
+      `${(emitted / calls).toFixed(2)} tokens a call; accepted: ${accepted} of ${count("draws")} tested,`,
+      `${count("drafted")} drafted. The target alone in this time: ${inTime.length} tokens.${end}`,
     ];
     tell("raced", calls ? said.join(" ") : "The target alone gets as much time as the rounds take.");
-    tell("alone", game.alone.slice(0, finish ? undefined : alone).map(piece).join(""));
+    tell("alone", (finish ? rounds : inTime).map(({ token }) => piece(token)).join(""));
   }
 
   function show() {
@@ -368,56 +356,53 @@
   // Milliseconds a token, and tokens a call, of a whole text; k is 0 for the target alone.
   function timeText(k, seed) {
     const most = Math.min(TIMED.tokens, engine.target.maxLength - game.prompt.length);
-    const asked = { ...request(game, k, most), ignoreEnd: true, numbers: engine.numbers(seed) };
+    const asked = { ...request(game, k, most), stop: null, numbers: engine.numbers(seed) };
     const began = performance.now();
-    let calls = 0;
-    for (const _ of k ? engine.rounds(asked) : engine.alone(asked)) calls += 1;
+    const calls = [...engine.rounds(asked)].length;
     return { milliseconds: (performance.now() - began) / most, tokens: most / calls };
   }
 
-  // Milliseconds of a forward over n positions.
+  // Milliseconds of a forward over n positions, after a cache of zeros.
   function forwardTime(model, n) {
+    const { native } = engine;
     const cache = model.newCache();
-    model.read(cache, game.prompt.slice(0, TIMED.space));
-    const { length } = cache;
     const began = performance.now();
     for (let i = 0; i < TIMED.forwards; i++) {
-      model.read(cache, Array(n).fill(game.prompt[0]));
-      model.truncate(cache, length);
+      cache.length = TIMED.space;
+      native.lend(() => model.read(cache, Array(n).fill(game.prompt[0])));
     }
-    model.release(cache);
+    native.library.free(cache.address);
     return (performance.now() - began) / TIMED.forwards;
   }
 
   async function time() {
-    if (game.settings.drafter === "you") throw Error("Your typing cannot be timed: choose another drafter.");
+    refuse(game.settings.drafter === "you", "Your typing cannot be timed: choose another drafter.");
     const found = KS.map(() => []);
     for (let i = -TIMED.warmUp; i < TIMED.texts; i++) {
       tell("timed", `${i < 0 ? "Warming up" : `Text ${i + 1} of ${TIMED.texts}`}…`);
       await new Promise(requestAnimationFrame);
       KS.forEach((k, which) => {
-        const pair = [timeText(0, i), timeText(k, i)];
-        if (i >= 0) found[which].push(pair);
+        const alone = timeText(0, i);
+        const { milliseconds, tokens } = timeText(k, i);
+        const gain = alone.milliseconds / milliseconds;
+        if (i >= 0) found[which].push({ k, tokens, gain, speed: 1000 / alone.milliseconds });
       });
     }
     tellTimes(found);
   }
 
   function tellTimes(found) {
-    const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
+    const median = (runs, name) => runs.map((run) => run[name]).sort((a, b) => a - b)[runs.length >> 1];
     const one = forwardTime(engine.target, 1);
     const cost = (n) => forwardTime(engine.target, n) / one;
     const small = game.settings.drafter === "model" ? forwardTime(engine.draft, 1) / one : 0;
-    const lines = found.map((pairs, which) => {
-      const gain = median(pairs.map(([alone, drafted]) => alone.milliseconds / drafted.milliseconds));
-      return [KS[which], median(pairs.map(([, drafted]) => drafted.tokens)), gain];
-    });
+    const lines = found.map((runs) => ["k", "tokens", "gain"].map((name) => median(runs, name)));
     const rows = lines.map((line) => make("tr", {}, ...line.map((value, i) => make("td", {}, value.toFixed(i && 2)))));
     find("times").replaceChildren(...rows);
     find("times").parentElement.hidden = false;
     const [k, tokens, gain] = lines.reduce((best, line) => (line[2] > best[2] ? line : best));
     const limit = tokens / (cost(k + 1) + k * small);
-    const speed = 1000 / median(found.flat().map(([alone]) => alone.milliseconds));
+    const speed = median(found.flat(), "speed");
     const said = [
       `Best at K = ${k}: ${gain.toFixed(2)} times as fast as the target alone, at ${speed.toFixed(0)} tokens/s.`,
       `With nothing but forwards it would be ${limit.toFixed(2)} times.`,
@@ -483,7 +468,7 @@
   function load() {
     const page = document.getElementById("play");
     try {
-      engine = new Minispec.Engine(globalThis.MINISPEC_DATA);
+      engine = new Engine(globalThis.MINISPEC_DATA);
     } catch ({ message }) {
       find("recorded").hidden = false;
       return tell("line", `The models do not run here: ${message}. Below is a recorded run.`);

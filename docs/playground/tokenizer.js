@@ -1,7 +1,6 @@
 // Byte-level byte-pair encoding, as tokenizer.json says: GPT-2's cuts, then merges, the earliest learned first.
 "use strict";
 {
-  const { refuse } = globalThis.Minispec;
   const SPACE = "\\p{White_Space}"; // JavaScript's \s is another set
   const WORDS = new RegExp(
     `'(?:[stmd]|re|ve|ll)| ?\\p{L}+| ?\\p{N}+| ?[^${SPACE}\\p{L}\\p{N}]+|${SPACE}+(?!\\P{White_Space})|${SPACE}+`,
@@ -16,23 +15,20 @@
   }
 
   class Tokenizer {
-    // Takes what tokenizer.json holds, the id that ends a text, and how many tokens a text may have.
-    constructor({ model, added_tokens }, end, most) {
-      this.end = end;
+    // Takes what tokenizer.json holds; its one added token ends a text.
+    constructor({ model, added_tokens: [end] }) {
+      this.end = end.id;
       this.ids = model.vocab;
       this.pieces = Object.keys(model.vocab).sort((one, other) => model.vocab[one] - model.vocab[other]);
-      this.vocabSize = this.pieces.length;
-      this.longest = most * Math.max(...this.pieces.map((piece) => piece.length)); // characters
       this.ranks = new Map(model.merges.map((merge, rank) => [merge.join(" "), rank]));
       this.characters = characters();
-      this.special = added_tokens.map((token) => token.id);
     }
 
     // Returns the ids of a text. What looks like the end's name is text.
     encode(text) {
-      refuse(text.length > this.longest, `the text is too long: ${text.length} characters`);
-      const words = [...text.matchAll(WORDS)].map(([word]) => [...new TextEncoder().encode(word)]);
-      return words.flatMap((bytes) => this.merged(bytes.map((byte) => this.characters[byte])));
+      const encoder = new TextEncoder();
+      const characters = (word) => Array.from(encoder.encode(word), (byte) => this.characters[byte]);
+      return Array.from(text.matchAll(WORDS), ([word]) => this.merged(characters(word))).flat();
     }
 
     // Joins neighbours as long as a merge was learned, first the pair that was learned first; returns ids.
@@ -46,16 +42,11 @@
       }
     }
 
-    // Returns the text of some ids; special ones are left out, incomplete characters become U+FFFD.
+    // Returns the text of some ids; the end is left out, incomplete characters become U+FFFD.
     decode(ids) {
-      const spelled = ids.filter((id) => !this.special.includes(id)).map((id) => this.pieces[id]);
+      const spelled = ids.filter((id) => id !== this.end).map((id) => this.pieces[id]);
       const bytes = Array.from(spelled.join(""), (character) => this.characters.indexOf(character));
       return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
-    }
-
-    // Returns one token as text, for pictures; the end is shown by a sign.
-    piece(id) {
-      return id === this.end ? "⏹" : this.decode([id]);
     }
   }
 

@@ -25,16 +25,19 @@ COMPILER = "0.17.1"  # of ziglang: another writes other bytes
 LONG = [(name, k) for name in ("greedy", "rejection", "block") for k in (0, 1, 2, 4, 8)]
 WARPS = (Warp(1.0), Warp(0.7), Warp(1.0, top_k=5), Warp(1.3, top_p=0.9), Warp(0.0))
 ROUNDS = """jobs => jobs.map(job => {
-  const numbers = engine.scripted(job.numbers);
-  return [...engine.rounds({ ...job, numbers })].map(({ q, p, milliseconds, ...round }) =>
-    ({ ...round, q: job.dists ? q.map(row => [...row]) : [], p: job.dists ? p.map(row => [...row]) : [] }));
+  const numbers = { at: place => job.numbers[place], next: 0 };
+  const propose = job.looksUp ? Minispec.lookUp : undefined;
+  const rounds = [...engine.rounds({ ...job, numbers, propose })];
+  return rounds.map(({ q, p, residual, lengths: [targetLength, draftLength], ...round }) => ({
+    ...round, targetLength, draftLength,
+    q: job.dists ? q.map(row => [...row]) : [], p: job.dists ? p.map(row => [...row]) : [] }));
 })"""
 MESSAGE = (
     """data => { try { new Minispec.Engine(data); return null; } catch (error) { return error.message; } }"""
 )
-REFUSED = """job => {
-  try { [...engine.rounds({ numbers: engine.numbers(1), drafter: "ngram", ...job })]; return null; }
-  catch (error) { return error.message; }
+READ = """id => {
+  const { target, native } = engine;
+  try { native.lend(() => target.read(target.newCache(), [id])); } catch (error) { return error.message; }
 }"""
 
 
@@ -64,7 +67,7 @@ def prompts(pair, count):
 def job(prompt, k, verifier, warp, seed, **others):
     """Returns what a page needs to decode a prompt as `expected` does."""
     numbers = NativeRng(seed).lend(NUMBERS).tolist()  # those that `SeededRng` draws
-    settings = {"temperature": warp.temperature, "topK": warp.top_k, "topP": warp.top_p}
+    settings = {"temperature": warp.temperature, "top_k": warp.top_k or 0, "top_p": warp.top_p or 1}
     given = {"prompt": prompt, "k": k, "verifier": verifier, "warp": settings, "numbers": numbers}
     return given | {"maxNewTokens": TOKENS} | others
 
@@ -107,7 +110,6 @@ def said(round):
         "drafted": round.draft.tokens[0].tolist(),
         "accepted": round.accepted(0),
         "emitted": list(round.emitted[0]),
-        "kind": round.kind(0),
         "finish": round.finish[0],
         "targetLength": round.lengths[0],
     }
@@ -203,18 +205,7 @@ def test_texts_are_those_of_generate(page, pair, capsys):
     (rounds,) = page.evaluate(ROUNDS, [job(ids, 4, "rejection", Warp(1.0), 3)])
     emitted = [token for round in rounds for token in round["emitted"]]
     assert page.evaluate("ids => engine.tokenizer.decode(ids)", emitted) == document["text"]
-    assert [round["kind"] for round in rounds] == [round["kind"] for round in document["rounds"]]
-
-
-def test_the_target_alone_is_k_0(page, pair):
-    (prompt,) = prompts(pair, 1)
-    given = job(prompt, 0, "rejection", Warp(1.0), 5)
-    found = page.evaluate(
-        "job => [...engine.alone({ ...job, numbers: engine.scripted(job.numbers) })].map(step => step.id)",
-        given,
-    )
-    rounds = expected(pair, prompt, 0, "rejection", Warp(1.0), 5)
-    assert found == [token for round, _ in rounds for token in round.emitted[0]]
+    assert [round["accepted"] for round in rounds] == [round["accepted"] for round in document["rounds"]]
 
 
 @pytest.mark.parametrize(
@@ -237,39 +228,33 @@ def test_probabilities_and_draws_are_those_of_the_core(page, pair, verifier, war
                 len(one["drafted"]) if verifier == "block" else min(one["accepted"] + 1, len(one["drafted"]))
             )
             assert len(one["draws"]) == tested
-            kept = [i for i, draw in enumerate(one["draws"], 1) if draw["accepted"]]
+            kept = [i for i, draw in enumerate(one["draws"], 1) if (draw["number"] or 0) < draw["threshold"]]
             assert one["accepted"] == max(kept, default=0)
 
 
 def test_ngrams_are_looked_up_as_in_the_core(page, pair):
     """Where nothing is found nothing is drafted; what is found is certain."""
     for i, prompt in enumerate(prompts(pair, 3)):
-        (found,) = page.evaluate(ROUNDS, [job(prompt * 2, 3, "rejection", Warp(1.0), i, drafter="ngram")])
+        (found,) = page.evaluate(ROUNDS, [job(prompt * 2, 3, "rejection", Warp(1.0), i, looksUp=True)])
         drafter = NgramDrafter(pair.target.vocab_size)
         assert difference(found, expected(pair, prompt * 2, 3, "rejection", Warp(1.0), i, drafter)) is None
         assert any(round["drafted"] for round in found)
 
 
 def test_a_reader_can_draft(page, pair):
-    """An object that proposes is asked, and told of the rollback; its tokens count as certain."""
+    """A function that proposes is asked; its tokens count as certain."""
     prompt, *_ = prompts(pair, 1)
     found = page.evaluate(
         """prompt => {
-          const told = [];
-          const drafter = {
-            propose: (text, k) => ({ ids: [11, 12].slice(0, k), q: null }),
-            rollback: length => told.push(length),
-          };
-          const warp = { temperature: 1 };
-          const settings = { prompt, k: 4, verifier: "rejection", warp, numbers: engine.numbers(1), drafter };
-          const rounds = [...engine.rounds({ ...settings, maxNewTokens: 12 })];
-          const lengths = rounds.map(round => round.targetLength);
-          return { told, lengths, q: rounds[0].q.map(row => row[11]) };
+          const propose = (text, k) => ({ ids: [11, 12].slice(0, k) });
+          const warp = { temperature: 1, top_k: 0, top_p: 1 };
+          const settings = { prompt, k: 4, verifier: "rejection", warp, numbers: engine.numbers(1), propose };
+          return [...engine.rounds({ ...settings, maxNewTokens: 12 })].map(({ drafted, q }) =>
+            ({ drafted, q: q.map(row => row[11]) }));
         }""",
         prompt,
     )
-    assert found["told"] == found["lengths"] != []
-    assert found["q"] == [1, 0]
+    assert found[0] == {"drafted": [11, 12], "q": [1, 0]}
 
 
 def lines(count):
@@ -292,9 +277,9 @@ def test_the_tokenizer_is_the_same(page, pair):
     texts = [pair.tokenizer.decode(one) for one in some]
     assert page.evaluate("ids => ids.map(one => engine.tokenizer.decode(one))", some) == texts
     size = pair.tokenizer.vocab_size
-    pieces = page.evaluate("n => Array.from({ length: n }, (_, id) => engine.tokenizer.piece(id))", size)
-    assert pieces == [pair.tokenizer.piece(token) for token in range(size)]
-    named = page.evaluate("[engine.tokenizer.end, engine.tokenizer.vocabSize]")
+    pieces = page.evaluate("n => Array.from({ length: n }, (_, id) => engine.tokenizer.decode([id]))", size)
+    assert pieces == [pair.tokenizer.decode([token]) for token in range(size)]
+    named = page.evaluate("[engine.tokenizer.end, engine.target.vocabSize]")
     assert named == [pair.tokenizer.end_of_text, size]
 
 
@@ -302,7 +287,7 @@ def test_own_numbers_are_uniform_and_repeat(page):
     """The mean of 10,000 is within 5 standard errors of a half; a seed means the same numbers."""
     draw = """seed => {
       const numbers = engine.numbers(seed);
-      return Array.from({ length: 10000 }, () => numbers.next());
+      return Array.from({ length: 10000 }, (_, place) => numbers.at(place));
     }"""
     numbers = page.evaluate(draw, 5)
     assert numbers == page.evaluate(draw, 5) != page.evaluate(draw, 6)
@@ -344,29 +329,9 @@ def test_a_policy_without_webassembly_is_told(browser, path):
         assert "Content Security policy" in page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)")
 
 
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"prompt": []}, "prompt is empty"),
-        ({"prompt": [1] * 257}, "257 tokens; the context holds 256"),
-        ({"prompt": [494]}, "outside the vocabulary"),
-        ({"prompt": [-1]}, "outside the vocabulary"),
-        ({"k": -1}, "K must be"),
-        ({"k": 1.5}, "K must be"),
-        ({"maxNewTokens": None}, "new tokens must be"),
-        ({"verifier": "lenient"}, "the verifier must be one of greedy,rejection,block"),
-        ({"verifier": "greedy"}, "temperature 0"),
-        ({"drafter": "constructor"}, "the drafter must be one of model,ngram"),
-        ({"warp": {"temperature": -1}}, "temperature must be"),
-        ({"warp": {"temperature": None}}, "temperature must be"),
-        ({"warp": {"temperature": 1, "topK": 0}}, "top-k must be"),
-        ({"warp": {"temperature": 1, "topP": 1.5}}, "top-p must be"),
-    ],
-    ids=lambda value: str(value)[:30],
-)
-def test_bad_settings_are_refused(page, settings, message):
-    usual = {"prompt": [5], "k": 2, "verifier": "rejection", "warp": {"temperature": 1}, "maxNewTokens": 4}
-    assert message in page.evaluate(REFUSED, usual | settings)
+@pytest.mark.parametrize("token", [494, -1])
+def test_no_token_is_refused(page, token):
+    assert "outside the vocabulary" in page.evaluate(READ, token)
 
 
 def test_a_full_context_ends_a_text(page, pair):
@@ -375,11 +340,3 @@ def test_a_full_context_ends_a_text(page, pair):
     (found,) = page.evaluate(ROUNDS, [job(prompt, 300, "greedy", Warp(0.0), 1)])
     assert difference(found, expected(pair, prompt, 300, "greedy", Warp(0.0), 1)) is None
     assert found[-1]["finish"] == "context"
-    assert page.evaluate(ROUNDS, [job([5] * pair.target.max_length, 2, "greedy", Warp(0.0), 1)]) == [[]]
-
-
-def test_a_huge_text_is_refused_at_once(page):
-    message = page.evaluate(
-        "() => { try { engine.tokenizer.encode('a'.repeat(1e7)); } catch (error) { return error.message; } }"
-    )
-    assert message == "the text is too long: 10000000 characters"

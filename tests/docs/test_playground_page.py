@@ -45,6 +45,8 @@ HOSTILE = (
     ("drafter", "constructor", "The drafter must be one of model"),
     ("prompt", "", "The prompt is empty"),
     ("prompt", EMOJI * 500, "The prompt has 2000 tokens"),
+    ("prompt", EMOJI * 64, "The prompt has 256 tokens; the context holds 255"),
+    ("most", "0", "The most new tokens must be a whole number from 1"),
     ("prompt", "a" * 100_000, "The prompt has 100000 characters"),
     ("draft", "a" * 201, "Your draft has 201 characters"),
     ("at", "1e9", "The at of the link must be"),

@@ -124,7 +124,8 @@
         const isOpen = threshold > 0 && threshold < CERTAIN;
         return { threshold, number: isOpen ? used.shift() : undefined };
       });
-      return { accepted, token, draws, number: used[0], residual: rule && accepted < k ? residual(accepted) : null };
+      const isDrawn = rule && accepted < k; // from the residual, which is worked out when it is looked at
+      return { accepted, token, draws, number: used[0], residual: () => (isDrawn ? residual(accepted) : null) };
     }
 
     // Drafts by the draft model, with a cache of its own: tokens one by one, and the distribution of each.

@@ -231,7 +231,7 @@
     const round = game.rounds[r];
     const known = r < index ? PHASES : phase;
     const follows = known >= 2 && i === round.accepted;
-    const all = { p: known >= 1 && round.p[i], q: round?.q[i], residual: follows && round.residual };
+    const all = { p: known >= 1 && round.p[i], q: round?.q[i], residual: follows && round.residual() };
     const rows = Object.entries(all).filter(([, row]) => row);
     const names = rows.map(([name]) => name).join(", ");
     tell("at", names ? `Position ${i + 1} of round ${r + 1}: ${names}` : "No distribution is known here yet.");

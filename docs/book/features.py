@@ -5,7 +5,8 @@
 The ablation is that of Li et al. 2024 (EAGLE, arXiv 2401.15077), where the token stands one place after the
 feature. All four have the size of a feature layer, begin with the same weights, and see the same sequences in
 the same order. The weights are drawn at random, for a copy of the target's would favour those that read
-tokens. What one does not read is zero.
+tokens. What one does not read is zero. What it reads is scaled to a mean square of 1, as in EAGLE-3:
+features are several times as large as embeddings, and a short training would not make up for that.
 
 The same is done for the correction of a parallel drafter: trained with it, and trained as long without.
 
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from minispec import SeededRng, Warp, record, verify_greedy, verify_rejection
 from minispec.core.cache import KVCache
@@ -115,7 +117,8 @@ class Reader(FeatureLayer):
         """Reads tokens [B, n] with what was before them; returns the same of them: [B, n, 2·D] each."""
         token = target.embed_tokens(tokens)
         feature, before = features.to(target.dtype).chunk(2, dim=-1)
-        x = self.fuse(torch.cat(self.reads(token, before, feature), dim=-1))
+        read = [F.rms_norm(x, x.shape[-1:]) for x in self.reads(token, before, feature)]
+        x = self.fuse(torch.cat(read, dim=-1))
         return torch.cat([self.norm(self.layers(x, view)), token], dim=-1)
 
 

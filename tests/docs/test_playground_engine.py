@@ -19,7 +19,7 @@ MOST_BYTES = 5_000_000  # of data.js; all of the playground may have 6 million
 NUMBERS = 1000  # that a text of so many tokens may need
 TOKENS = 30
 PROBABILITY = 1e-5  # the most by which one may differ, and all of a distribution together
-TIE = 1e-6  # how far from 1 a probability may be that is 1 but for rounding
+TIE = 1e-5  # how far from 1 a ratio of probabilities may be that is 1 but for rounding
 MOST_TIES = 0.2  # of the texts, in which rounding may decide something
 COMPILER = "0.17.1"  # of ziglang: another writes other bytes
 LONG = [(name, k) for name in ("greedy", "rejection", "block") for k in (0, 1, 2, 4, 8)]
@@ -72,24 +72,17 @@ def job(prompt, k, verifier, warp, seed, **others):
     return given | {"maxNewTokens": TOKENS} | others
 
 
-class Watched(SeededRng):
-    """Draws as `SeededRng` does, and remembers whether a probability of yes was 1 but for rounding."""
-
-    tied = False
-
-    def bernoulli(self, probs, place=None):
-        self.tied |= any(is_tie(prob) for prob in probs.tolist())
-        return super().bernoulli(probs, place)
-
-
-def is_tie(probability):
-    """Whether it depends on rounding if a number is drawn."""
-    return 1 - TIE < probability < 1
+def is_tied(round, verifier):
+    """Whether a probability ratio is 1 but for rounding: then one may draw a number, and the other not."""
+    ratios = []
+    for x, p, q in zip(round.draft.tokens[0], round.target_probs[0], round.draft.probs[0], strict=False):
+        before = min([1, *ratios[-1:]]) if verifier == "block" else 1
+        ratios.append(before * float(p[x] / q[x]))
+    return verifier != "greedy" and any(abs(ratio - 1) < TIE for ratio in ratios)
 
 
 def expected(pair, prompt, k, verifier, warp, seed, drafter=None):
-    """Returns the rounds of the core's loop, and for each whether there was a tie so far."""
-    rng = Watched(seed)
+    """Returns the rounds of the core's loop, and whether each is tied."""
     rounds = speculate(
         pair.target,
         drafter or ModelDrafter(pair.draft),
@@ -98,10 +91,10 @@ def expected(pair, prompt, k, verifier, warp, seed, drafter=None):
         verifier=CHAINS[verifier],
         max_new_tokens=TOKENS,
         warp=warp,
-        rng=rng,
+        rng=SeededRng(seed),
         eos=pair.tokenizer.ends,
     )
-    return [(round, rng.tied) for round in rounds]
+    return [(round, is_tied(round, verifier)) for round in rounds]
 
 
 def said(round):
@@ -118,8 +111,8 @@ def said(round):
 def difference(found, rounds):
     """Says where a page's rounds differ from the core's: None, "tie" if rounding may be why, else both."""
     tied = False
-    for one, (round, of_core) in zip(found, rounds, strict=False):
-        tied |= of_core or any(is_tie(draw["threshold"]) for draw in one["draws"])
+    for one, (round, may_differ) in zip(found, rounds, strict=False):
+        tied |= may_differ
         expected = said(round)
         if any(one[key] != expected[key] for key in expected):
             return "tie" if tied else (one, expected)

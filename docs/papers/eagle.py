@@ -54,8 +54,8 @@ def show(rows: Rows) -> str:
     best = NAMES[max(rows, key=lambda row: row["first"])["reads"]]
     head = ("reads", "first token", "last token", "tokens a call", "between seeds")
     return (
-        f"Four drafters that differ in their input only, trained alike on {rows[0]['pair']}, temperature 1: "
-        "how often the first and the last of four tokens is kept. Means over "
+        f"Four drafters that differ in input only, trained alike on {rows[0]['pair']}, temperature 1: "
+        "how often the first and last of four tokens is kept. Means over "
         f"{rows[0]['seeds']} seeds. Best at the first: {best}."
         f"\n\n{table(head, cells, 1)}"
     )

@@ -120,8 +120,8 @@ def layout(record):
     return fields
 
 
-def text(data):
-    """Returns bytes in base64."""
+def in_base64(data):
+    """Writes bytes in base64."""
     return base64.b64encode(data).decode()
 
 
@@ -147,7 +147,7 @@ def script(pair):
         **{name: data for name, (data, _) in models.items()},
     }
     entries = {
-        name: {"sha256": text(hashlib.sha256(part).digest()), "base64": text(part)}
+        name: {"sha256": in_base64(hashlib.sha256(part).digest()), "base64": in_base64(part)}
         for name, part in parts.items()
     }
     return f"globalThis.MINISPEC_DATA = {json.dumps(entries, indent=0)};\n"

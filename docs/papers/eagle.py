@@ -51,11 +51,11 @@ def show(rows: Rows) -> str:
         + (f"{row['tokens']:.2f}", f"{row['spread']:.2f}")
         for row in rows
     ]
-    best = NAMES[max(rows, key=lambda row: row["first"])["reads"]]
+    order = sorted(rows, key=lambda row: row["first"], reverse=True)
     head = ("reads", "first token", "last token", "tokens a call", "between seeds")
     return (
-        f"Four drafters that differ in input only, trained alike on {rows[0]['pair']}, temperature 1: "
-        "how often the first and last of four tokens is kept. Means over "
-        f"{rows[0]['seeds']} seeds. Best at the first: {best}."
+        f"Four drafters, trained alike on {rows[0]['pair']}, temperature 1, means of "
+        f"{rows[0]['seeds']} seeds: how often first and last of four tokens are kept. "
+        f"From best: {', '.join(NAMES[row['reads']] for row in order)}."
         f"\n\n{table(head, cells, 1)}"
     )

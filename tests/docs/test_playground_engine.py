@@ -20,7 +20,7 @@ NUMBERS = 1000  # that a text of so many tokens may need
 TOKENS = 30
 PROBABILITY = 1e-5  # the most by which one may differ, and all of a distribution together
 TIE = 1e-5  # how far from 1 a ratio of probabilities may be that is 1 but for rounding
-MOST_TIES = 0.2  # of the texts, in which rounding may decide something
+MOST_TIES = 0.05  # of the texts, in which rounding may decide something
 COMPILER = "0.17.1"  # of ziglang: another writes other bytes
 LONG = [(name, k) for name in ("greedy", "rejection", "block") for k in (0, 1, 2, 4, 8)]
 WARPS = (Warp(1.0), Warp(0.7), Warp(1.0, top_k=5), Warp(1.3, top_p=0.9), Warp(0.0))

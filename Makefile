@@ -66,7 +66,7 @@ papers: $(DOCS)  ## measure papers in miniature, write docs/papers.md (ONLY=levi
 
 docs: $(DOCS) docs/node_modules  ## build the book: docs/_build/html/index.html (npm brings MathJax, once)
 	@rm -rf docs/_build/html
-	@$(VENV_PYTHON) -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+	@$(VENV_PYTHON) -m sphinx -q -W --keep-going -j auto -d docs/_build/doctrees docs docs/_build/html
 	@$(VENV_PYTHON) docs/check_site.py docs/_build/html
 	@echo "The book is built: open docs/_build/html/index.html"
 

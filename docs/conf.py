@@ -44,6 +44,7 @@ myst_heading_anchors = 4
 autodoc_default_options = {"members": True, "special-members": "__call__"}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+autodoc_use_type_comments = False  # nothing here has any, and looking for them takes a while
 suppress_warnings = ["ref.python"]  # of fields with one name in several records the first is linked
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True

@@ -12,6 +12,7 @@ from typer.cli import get_docs_for_click
 
 import minispec
 
+OPTION = re.compile(r"Annotated\[([^,]*), <typer[^>]*>\]")
 MARK = re.compile(r"^<!-- (exported|package|commands)(?:: ([\w.]+))? -->$", re.MULTILINE)
 
 
@@ -58,6 +59,11 @@ def escape_bars(app, what, name, thing, options, lines):
         lines[i] = "".join(p if p.startswith("`") else p.replace("|", "\\|") for p in pieces)
 
 
+def without_options(app, what, name, thing, options, signature, returned):
+    """What Typer says of an argument stands under the command; in the signature it would be an address."""
+    return signature and OPTION.sub(r"\1", signature), returned
+
+
 def package(name):
     """A package's modules, those in its folder first, each with everything public in it."""
     prefix = f"minispec.{name}."
@@ -85,5 +91,6 @@ WRITERS = {"exported": exported, "package": package, "commands": every_command}
 def setup(app):
     app.connect("source-read", fill)
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after Napoleon, who may write some
+    app.connect("autodoc-process-signature", without_options)
     app.connect("missing-reference", resolve_exported)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

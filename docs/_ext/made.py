@@ -51,10 +51,10 @@ def write_handouts(app, failed):
         return
     folder = Path(app.outdir) / HANDOUTS
     folder.mkdir(parents=True, exist_ok=True)
-    pages = handouts.handouts()
-    for number, page in enumerate(pages, 1):
-        handouts.sheet_of(page).savefig(folder / f"{number:02d}.png", dpi=DOTS, metadata={"Software": None})
-    handouts.write_handouts(folder / "handouts.pdf", pages)
+    sheets = [handouts.sheet_of(page) for page in handouts.handouts()]
+    for number, sheet in enumerate(sheets, 1):
+        sheet.savefig(folder / f"{number:02d}.png", dpi=DOTS, metadata={"Software": None})
+    handouts.write_handouts(folder / "handouts.pdf", sheets)
 
 
 def setup(app):

@@ -15,15 +15,16 @@ from pathlib import Path
 from string import Template
 from urllib.parse import parse_qsl, urlencode
 
+from book.playground import PLAYGROUND, write_playground
 from docutils import nodes
 from running_example import at, run
 from sphinx.util.docutils import ReferenceRole, SphinxDirective
 
+from minispec.io.checkpoint import load_pair
 from minispec.show.signs import STATES
 from minispec.show.step_html import bar_fill, paint
 from minispec.show.stepper import Stepper
 
-FOLDER = Path(__file__).resolve().parents[1] / "playground"
 BARS = {
     "p": "p, the target's",
     "q": "q, the draft's",
@@ -43,7 +44,7 @@ class Playground(SphinxDirective):
 
     def run(self):
         """Returns them, with the recorded prompt in its box."""
-        page = FOLDER / "play.html"
+        page = PLAYGROUND / "play.html"
         self.env.note_dependency(str(page))
         recording = run("rejection")
         prompt = "".join(recording.words[token] for token in recording.trace.prompts[0])
@@ -68,7 +69,7 @@ class State(ReferenceRole):
             fragment = urlencode(state(where) | dict(parse_qsl(others)))
         except ValueError as error:
             return [], [self.inliner.reporter.error(f"playground: {error}")]
-        page = f"{'../' * self.env.docname.count('/')}{FOLDER.name}/index.html"
+        page = f"{'../' * self.env.docname.count('/')}{PLAYGROUND.name}/index.html"
         return [nodes.reference("", self.title, refuri=f"{page}#{fragment}")], []
 
 
@@ -110,15 +111,17 @@ def protected(page):
     return page.replace(CHARSET, f"{CHARSET}\n    {policy}", 1)
 
 
-def protect(app, failed):
-    """Protects the built pages."""
+def finish(app, failed):
+    """Writes the scripts beside the built pages, the shipped pair as one of them; and protects the pages."""
     if not failed and app.builder.format == "html":
-        for path in (Path(app.outdir) / FOLDER.name).glob("*.html"):
+        folder = Path(app.outdir) / PLAYGROUND.name
+        write_playground(folder, load_pair())
+        for path in folder.glob("*.html"):
             path.write_text(protected(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def setup(app):
     app.add_directive("playground", Playground)
     app.add_role("playground", State())
-    app.connect("build-finished", protect)
+    app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,9 @@
 """Small corrections to what Sphinx and its theme write, where the check of the built site would complain."""
 
+from functools import cache
+
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 CORRECTED = {
@@ -23,6 +26,30 @@ class OneIdEach(SphinxPostTransform):
                 box["ids"] = []
 
 
+def ask_for_titles(app, pagename, templatename, context, doctree):
+    """The theme asks for the tree of all titles, on each page: headings need not be copied for it."""
+    env, whole, contents = app.env, context["toctree"], app.env.tocs
+
+    def toctree(**options):
+        env.tocs = titles(env)
+        tree = whole(**options)
+        env.tocs = contents
+        return tree
+
+    context["toctree"] = toctree
+
+
+@cache
+def titles(env):
+    """Returns the pages' contents without headings, but for the pages that hold other pages."""
+    contents = {page: toc.deepcopy() for page, toc in env.tocs.items()}
+    for toc in contents.values():
+        for entry in toc:
+            if not any(entry.findall(addnodes.toctree)):
+                del entry[1:]
+    return contents
+
+
 def let_all_use_it(app, pagename, templatename, context, doctree):
     """Corrects what a page says to those who hear it, or move in it with keys.
 
@@ -37,5 +64,6 @@ def let_all_use_it(app, pagename, templatename, context, doctree):
 
 def setup(app):
     app.add_post_transform(OneIdEach)
+    app.connect("html-page-context", ask_for_titles, priority=100)  # before the theme's own
     app.connect("html-page-context", let_all_use_it, priority=901)  # after the theme's own
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,7 +9,7 @@ from book import atlas, papers, reports, results, samplers
 from book.contexts import record_contexts
 from book.draft_sizes import train_drafts
 from book.features import record_features
-from book.handouts import handouts, write_handouts
+from book.handouts import handouts, sheet_of, write_handouts
 from book.playground import write_engine
 from book.record_positions import record_positions
 from book.record_walkthroughs import write_walkthroughs
@@ -44,7 +44,7 @@ def write_results(page: Path, report: list[Path]) -> None:
 @app.command("handouts")
 def print_handouts(pdf: Path) -> None:
     """Write the handouts, one a page; the answers come last."""
-    write_handouts(pdf, handouts())
+    write_handouts(pdf, map(sheet_of, handouts()))
 
 
 @app.command()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
@@ -124,10 +124,10 @@ def sheet_of(handout: Handout) -> Figure:
     return page
 
 
-def write_handouts(path: Path, pages: Sequence[Handout]) -> None:
-    """Writes a PDF with a page per handout, whole or not at all; ValueError if it cannot be written."""
+def write_handouts(path: Path, sheets: Iterable[Figure]) -> None:
+    """Writes a PDF with a page per sheet, whole or not at all; ValueError if it cannot be written."""
     # No date: the same figures give the same file.
     about = {"Title": "Handouts: speculative decoding", "Creator": "minispec", "CreationDate": None}
     with replace_file(path) as waiting, PdfPages(waiting, metadata=about) as pdf:
-        for handout in pages:
-            pdf.savefig(sheet_of(handout), dpi=INK)
+        for sheet in sheets:
+            pdf.savefig(sheet, dpi=INK)

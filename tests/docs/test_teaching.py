@@ -191,7 +191,7 @@ def test_a_pdf_is_written_whole_and_the_same_each_time(tmp_path, monkeypatch, ca
         with pytest.raises(SystemExit) as ended:
             commands.main(["handouts", str(path)])
         assert ended.value.code == status
-    write_handouts(tmp_path / "two.pdf", sheets[5:6])
+    write_handouts(tmp_path / "two.pdf", map(sheet_of, sheets[5:6]))
     one, two = ((tmp_path / name).read_bytes() for name in ("one.pdf", "two.pdf"))
     assert one[:5] == b"%PDF-" and one == two
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.pdf", "two.pdf"]

@@ -14,7 +14,8 @@ TORCH_INDEX ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 VENV_PYTHON := $(VENV)/bin/python
-PIP_INSTALL = $(VENV_PYTHON) -m pip install --quiet --no-input \
+# Modules are compiled when they are first imported: most of PyTorch's never are.
+PIP_INSTALL = $(VENV_PYTHON) -m pip install --quiet --no-input --no-compile \
 	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt
 REQUIREMENTS := pyproject.toml constraints.txt
 

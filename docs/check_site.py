@@ -8,6 +8,7 @@ Nothing that a page needs to be drawn may come from another machine.
 
 import sys
 from html.parser import HTMLParser
+from multiprocessing import Pool
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -54,9 +55,11 @@ def faults(folder):
     Raises:
         ValueError: if there is no site.
     """
-    pages = {path: Page(path) for path in sorted(folder.resolve().rglob("*.html"))}
-    if not pages:
+    paths = sorted(folder.resolve().rglob("*.html"))
+    if not paths:
         raise ValueError(f"there is no page in {folder}: run `make docs`")
+    with Pool() as pool:
+        pages = dict(zip(paths, pool.map(Page, paths), strict=True))
     found = []
     for path, page in pages.items():
         name = path.relative_to(folder.resolve()).as_posix()

@@ -157,6 +157,6 @@ def write_playground(folder, pair):
     """Writes into a folder what the pages of the playground load: scripts, styles, and `data.js`."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in sorted(PLAYGROUND.iterdir()):
-        if path.suffix in (".js", ".css", ".html"):
+        if path.suffix in (".js", ".css"):
             (folder / path.name).write_bytes(path.read_bytes())
     (folder / "data.js").write_text(script(pair), encoding="utf-8")

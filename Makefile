@@ -14,8 +14,7 @@ TORCH_INDEX ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 VENV_PYTHON := $(VENV)/bin/python
-# Modules are compiled when they are first imported: most of PyTorch's never are.
-PIP_INSTALL = $(VENV_PYTHON) -m pip install --quiet --no-input --no-compile \
+PIP_INSTALL = $(VENV_PYTHON) -m pip install --quiet --no-input \
 	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt
 REQUIREMENTS := pyproject.toml constraints.txt
 
@@ -123,5 +122,6 @@ $(BROWSER): $(REQUIREMENTS) $(CREATED)
 
 $(DOCS): $(REQUIREMENTS) $(CREATED)
 	@echo "Installing minispec and what the book needs into $(VENV)"
-	@$(PIP_INSTALL) -e '.[docs]'
+	@# One process imports all that the book needs: to compile every module first would take longer.
+	@$(PIP_INSTALL) --no-compile -e '.[docs]'
 	@touch $(RUNTIME) $@

@@ -1,4 +1,7 @@
-"""Small corrections to what Sphinx and its theme write, where the check of the built site would complain."""
+"""Small corrections to what Sphinx and its theme write, where the check of the built site would complain.
+
+And one to how: see `ask_for_titles`.
+"""
 
 from functools import cache
 
@@ -27,7 +30,10 @@ class OneIdEach(SphinxPostTransform):
 
 
 def ask_for_titles(app, pagename, templatename, context, doctree):
-    """The theme asks for the tree of all titles, on each page: headings need not be copied for it."""
+    """Gives the theme, which asks for the tree of all titles on each page, one without headings.
+
+    It would come out the same with them, but Sphinx would copy them all, for each page, and take them out.
+    """
     env, whole, contents = app.env, context["toctree"], app.env.tocs
 
     def toctree(**options):

@@ -220,7 +220,7 @@ def test_what_the_cost_model_says_of_the_recorded_numbers():
     assert number["english-peak-gain"] < 1 < number["english-first-gain"]  # "at its peak, a loss"
     assert number["torch-over-native"] > 2 and number["torch-t5"] < number["t5"] + 1  # "does not say why"
     assert number["large-t5"] < number["large-t9"] < number["large-torch-t5"]  # "memory is the limit"
-    assert number["large-t9"] < 1.5
+    assert number["large-t5"] < 1.2 < number["large-t9"] < 2  # "nearly what …", "begins to count"
     assert number["rollback-share"] < 5 and 250 < number["balanced-h100"] < 350
     assert number["acceptance-tested"] > 1000 and number["alpha-shipped"] > 0.8
     assert number["draft-steps"] < recipe_steps()  # "the pair's own draft had more"

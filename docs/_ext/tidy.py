@@ -1,6 +1,6 @@
 """Small corrections to what Sphinx and its theme write, where the check of the built site would complain.
 
-And one to how: see `ask_for_titles`.
+And one to how long they take: see `ask_for_titles`.
 """
 
 from functools import cache

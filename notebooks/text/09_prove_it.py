@@ -179,7 +179,7 @@ assert largest_error(loop, exact) < 1e-12
 # Four texts, four equal probabilities. Does that hold for larger K, for other warps, at the end of
 # a text, in ragged batches, with a real cache? `minispec prove` enumerates all of that, for every
 # drafter, and keeps a list of events that must have occurred. Here is its part for a draft model,
-# which takes some ten seconds.
+# which takes a quarter of a minute.
 
 # %% tags=["claim-D1"]
 from minispec.evidence.proof.prove import few_cases, prove

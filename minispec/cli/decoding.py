@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median_low
-from time import perf_counter
 from typing import Any
 
 from rich.console import Console
@@ -17,12 +15,10 @@ from minispec.drafters.costs import Costs
 from minispec.drafters.entry import DrafterEntry
 from minispec.drafters.registry import DRAFTERS
 from minispec.evidence.bench.costs import measure_costs, measure_forwards
-from minispec.evidence.theory.advice import ADVICE_BELOW, advise
 from minispec.io.checkpoint import Pair
-from minispec.io.trace import ObservedRound, Trace
+from minispec.io.trace import ObservedRound
 from minispec.native.backend import AUTO, Models
 from minispec.native.drafters import K, make_drafter
-from minispec.show.text import Outcome
 from minispec.verifiers.coupled import KeyedRng, verify_coupled
 from minispec.verifiers.lossy import verify_mixture
 from minispec.verifiers.registry import CHAINS
@@ -139,42 +135,3 @@ class Decoding:
         if self.drafter.uses_draft_model:
             return costs
         return replace(costs, t_draft=0.0, catch_up=0.0, draft_prefill=0.0, restart=0.0)
-
-    def advice(self, request: Request, alone: Outcome, drafted: Outcome) -> tuple[str, ...]:
-        """Returns why a draft model gains little, and what would help; nothing where it gains enough."""
-        speed_up = drafted.speed_up(alone)
-        is_model = self.drafter.uses_draft_model and self.drafter.allows_automatic_k
-        if speed_up >= ADVICE_BELOW or drafted.statistics is None or not is_model:
-            return ()
-        alpha = drafted.statistics.acceptance
-        if alpha is None:
-            alpha = recorded_acceptance(self.pair.info)
-        costs = self.costs or self.measured_costs(request)
-        return advise(costs, alpha, drafted.k or 0, drafted.backend, speed_up)
-
-    def timed(self, request: Request) -> tuple[Outcome, Outcome]:
-        """Decodes silently with the target alone and with the draft; returns both outcomes."""
-        backend = self.models.backend
-        started = perf_counter()
-        steps = backend.generate(self.models.target, [request], **self.settings())
-        text = tuple(step[0] for step in steps if step[0] is not None)
-        seconds = perf_counter() - started
-        alone = Outcome("target-only", len(text), len(text), seconds, backend=backend.name, text=text)
-        rounds = self.speculative([request])  # a drafter is made once: what that takes is not decoding
-        started = perf_counter()
-        trace = Trace((tuple(request.prompt),), {}, tuple(rounds))
-        seconds = perf_counter() - started
-        tokens = tuple(trace.tokens())
-        widths = [r.draft.k for r in trace.rounds if r.draft.k]  # where nothing is drafted, K has no width
-        drafted = Outcome(
-            self.verifier,
-            len(tokens),
-            len(trace.rounds),
-            seconds,
-            trace.statistics(),
-            same=tokens == text if self.warp.is_greedy else None,
-            backend=backend.name,
-            text=tokens,
-            k=median_low(widths) if widths else None,
-        )
-        return alone, drafted

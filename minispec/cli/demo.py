@@ -1,102 +1,170 @@
-"""`minispec demo`: speculative decoding at work, then a pair trained before your eyes."""
+"""`minispec demo`: speculative decoding round by round, its speed, then the same with a pair trained here."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from minispec.cli import options
-from minispec.cli.decoding import Decoding, chosen_drafter, print_advice, read_k, why_lossy
-from minispec.cli.generate import show
 from minispec.cli.train import train_and_publish
 from minispec.core.batch import Request, checked_prompt
-from minispec.drafters.registry import MODEL
+from minispec.core.draft import ModelDrafter
+from minispec.core.loop import generate, speculate
+from minispec.core.records import Round
+from minispec.core.rng import SeededRng
+from minispec.core.warp import Warp
+from minispec.evidence.bench.speed import SpeedUp, halves, measure_speed_up, recorded_k
 from minispec.io.checkpoint import Pair, cache_folder, known_pairs, load_pair
 from minispec.io.files import check_writable, printable_line, write_text_file
-from minispec.io.walkthrough import VERIFIERS, K, record_pair
-from minispec.native.backend import AUTO, Backend, on_backend
+from minispec.io.walkthrough import VERIFIERS, record_pair
+from minispec.native.backend import AUTO, BACKENDS, NATIVE, on_backend
 from minispec.show.stepper import Stepper, page
-from minispec.show.text import Outcome, losses_table, outcome_table, printable
+from minispec.show.text import count, glyphs_for, legend, losses_table, printable, round_line
 from minispec.train.publish import failure_message
 from minispec.train.recipes import QUICK
-from minispec.verifiers.registry import CHAINS, verifier_for
+
+PAUSE = 0.15  # seconds between two rounds on a terminal: without a pause nobody could follow them
+SAMPLED = (
+    "The text differs from the target's own because it was drawn with other random numbers; "
+    "its distribution is the same."
+)
 
 
 def demo(
     pair: str = "stories",
     prompt: str | None = None,
-    k: str = AUTO,
-    drafter: str = MODEL.name,
-    verifier: str | None = None,
+    k: int | None = None,
     max_new_tokens: int = 100,
     seed: int = 0,
     no_train: bool = False,
     html: Path | None = None,
-    backend: str = "auto",
+    backend: str = AUTO,
     threads: int | None = None,
     as_json: bool = False,
 ) -> None:
-    """Show speculative decoding on real text, target-only beside it; then train a small pair and use it."""
-    width = read_k(k)
-    if width < 1:
-        raise ValueError(f"--k must be at least 1 for the demo, not {width}")
-    entry = chosen_drafter(drafter, k)
-    if verifier is not None:
-        options.choose(verifier, tuple(CHAINS), "--verifier")
-        verifier_for(verifier, entry.proposes_trees)  # refused here if it verifies no trees
+    """Show speculative decoding round by round, and time it; then train a small pair and use it."""
+    # What can be refused is refused now, not after a training.
+    options.choose(backend, (*BACKENDS, AUTO), "--backend")
     if html is not None:
-        if verifier is not None:
-            raise ValueError("--html shows both usual verifiers; leave out --verifier")
-        if entry is not MODEL:
-            raise ValueError(f"--html shows how a model drafts; leave out --drafter {drafter}")
-        check_writable(html)  # better said now than after a training
+        check_writable(html)
     options.set_threads(threads)
     text = None if prompt is None else options.read_prompt(prompt)
-    console = options.console(as_json)
     models = load_pair(pair)
     text = text or prompt_of(models)
     context = min(models.target.max_length, models.draft.max_length)
-    # Refused before anything is built.
     checked_prompt(0, models.tokenizer.encode(text), models.target.vocab_size, context)
-    decode = partial(
-        decode_both_ways,
-        backends=options.find_backends(backend),
-        verifiers=tuple(VERIFIERS) if verifier is None else (verifier,),
-        max_new_tokens=max_new_tokens,
-        settings={"k": width, "seed": seed, "drafter": entry},
-        automatic_k=k == AUTO or entry.chooses,
-        console=console,
-    )
+    if backend == NATIVE.name:
+        options.find_backends(backend)
+
+    console = options.console(as_json)
     prompts = [(models, text)]
-    documents = [decode(models, text)]
+    documents = [show_pair(models, text, k, max_new_tokens, seed, backend, console)]
     if not no_train and pair != QUICK.name:
         quick = live_pair(console)
         prompts.append((quick, prompt_of(quick)))
-        documents.append(decode(*prompts[1]))
+        documents.append(show_pair(*prompts[1], k, max_new_tokens, seed, backend, console))
     if html is not None:
-        fixed = K if k == AUTO else width  # a page is the same on every machine
-        write_text_file(html, walk_page(prompts, k=fixed, max_new_tokens=max_new_tokens, seed=seed))
-        console.print(
-            f"\nTo walk through it with K = {fixed}, open {printable_line(str(html))} in a browser."
-        )
+        write_text_file(html, walk_page(prompts, k, max_new_tokens, seed))
+        console.print(f"\nTo walk through it, open {printable_line(str(html))} in a browser.")
     if as_json:
         options.print_json({"pairs": documents})
 
 
-def walk_page(prompts: Sequence[tuple[Pair, str]], **settings: int) -> str:
-    """Decodes prompts once more with each verifier, and returns a page with a stepper for each run."""
-    runs = (record_pair(pair, text, verifier, **settings) for pair, text in prompts for verifier in VERIFIERS)
-    return page("minispec demo, step by step", [Stepper(run).html() for run in runs])
+def show_pair(
+    pair: Pair, text: str, k: int | None, max_new_tokens: int, seed: int, backend: str, console: Console
+) -> dict[str, object]:
+    """Decodes a prompt greedily and sampled, round by round, then prints one speed-up.
+
+    k: drafted tokens a round; None: as many as the pair's training found fastest.
+
+    Returns what `--json` prints.
+    """
+    k = k or recorded_k(pair)
+    console.rule(f"Pair {pair.name}")
+    sizes = [f"{model.parameters_count:,}" for model in (pair.target, pair.draft)]
+    console.print("The target has {} parameters, the draft model {}.\n".format(*sizes))
+    console.out(printable(text), style="dim")
+    runs = [show_run(pair, text, name, k, max_new_tokens, seed, console) for name in VERIFIERS]
+    console.print(legend(glyphs_for(console.encoding)))
+
+    # The rounds above were computed by the code to read. What is timed is the fastest backend.
+    models = on_backend(pair, options.find_backends(backend)[-1].name)
+    prompts = halves(pair)[1] or [pair.tokenizer.encode(text)]
+    speed = measure_speed_up(models, prompts, k)
+    console.print(f"\n{speed_line(speed)}")
+    return {"pair": pair.name, "prompt": text, "k": k, "runs": runs, "speed": asdict(speed)}
+
+
+def show_run(
+    pair: Pair, text: str, verifier: str, k: int, max_new_tokens: int, seed: int, console: Console
+) -> dict[str, object]:
+    """Decodes a prompt with one verifier, prints a line a round, and compares with the target alone."""
+    rule, temperature = VERIFIERS[verifier]
+    warp = Warp(temperature)
+    request = Request(pair.tokenizer.encode(text), max_new_tokens, pair.tokenizer.ends)
+    alone = [token for (token,) in generate(pair.target, [request], warp=warp, rng=SeededRng(seed))]
+
+    console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}, K = {k}:", style="bold")
+    drafter = ModelDrafter(pair.draft, warp)
+    settings = {"k": k, "verifier": rule, "warp": warp, "rng": SeededRng(seed)}
+    rounds = show_rounds(speculate(pair.target, drafter, [request], **settings), pair, console)
+
+    tokens = [token for r in rounds for token in r.emitted[0]]
+    calls = count(len(rounds), "target call")
+    identical = tokens == alone if warp.is_greedy else None
+    counts = f"{count(len(tokens), 'token')} in {calls} instead of {len(tokens)}"
+    console.print(f"{counts}. {comparison(identical)}")
+    return {
+        "verifier": verifier,
+        "temperature": temperature,
+        "text": pair.tokenizer.decode(tokens),
+        "tokens": len(tokens),
+        "target_calls": len(rounds),
+        "same_as_target_only": identical,
+    }
+
+
+def show_rounds(rounds: Iterator[Round], pair: Pair, console: Console) -> list[Round]:
+    """Prints each round as it comes, and returns all of them."""
+    glyphs = glyphs_for(console.encoding)
+    shown = []
+    for r in rounds:
+        console.print(round_line(r, 0, pair.tokenizer, glyphs))
+        shown.append(r)
+        if console.is_terminal:
+            time.sleep(PAUSE)
+    return shown
+
+
+def comparison(identical: bool | None) -> str:
+    """Says how a text compares with the target's own; `identical` is None where both were sampled."""
+    if identical is None:
+        return SAMPLED
+    if identical:
+        return "The text is identical to the target's own."
+    return "The text leaves the target's own at a tie that float32 rounding decides."
+
+
+def speed_line(speed: SpeedUp) -> str:
+    """Returns what was measured as one sentence, and how."""
+    low, median, high = (f"{value:.2f}" for value in speed.quartiles)
+    calm, _, wild = (f"{value:.2f}" for value in speed.noise)
+    how = (
+        f"{speed.backend} backend, K = {speed.k}, greedy, median of {speed.runs} interleaved runs of "
+        f"{speed.tokens} tokens, prefill included; the target against itself: {calm} to {wild}"
+    )
+    if not speed.differs:
+        return f"Speed: no difference from the target alone, {median}x ({how})."
+    return f"Speed: {median}x the target alone, quartiles {low} to {high} ({how})."
 
 
 def live_pair(console: Console) -> Pair:
     """Returns the `quick` pair, trained now if it is not in the cache."""
     console.rule("A pair trained here")
     if QUICK.name not in known_pairs():
-        console.print("Training a small target and its draft. It takes a minute or two, once.")
+        console.print("Training a small target and its draft model. It takes a minute or two, once.")
         train_and_publish(QUICK, cache_folder() / QUICK.name, "minispec train --preset quick", console)
     models = load_pair(QUICK.name)
     console.print(losses_table(models.info["models"], models.info["entropy_floor"]))
@@ -105,83 +173,14 @@ def live_pair(console: Console) -> Pair:
     return models
 
 
-def decode_both_ways(
-    pair: Pair,
-    text: str,
-    backends: Sequence[Backend],
-    verifiers: Sequence[str],
-    max_new_tokens: int,
-    settings: Mapping[str, Any],
-    automatic_k: bool,
-    console: Console,
-) -> dict[str, object]:
-    """Decodes a prompt with each verifier, target-only beside it, on every backend, and prints all of it.
-
-    `settings` are those of each `Decoding`; `automatic_k` says whether K is chosen. Returns the figures,
-    for `--json`.
-    """
-    request = Request(pair.tokenizer.encode(text), max_new_tokens, pair.tokenizer.ends)
-    warm_up = replace(request, max_new_tokens=min(max_new_tokens, 8))
-    console.rule(f"Pair {pair.name}")
-    counts = [f"{model.parameters_count:,}" for model in (pair.target, pair.draft)]
-    console.print("target {} parameters, draft {}".format(*counts))
-    if settings["drafter"] is not MODEL:
-        console.print(f"drafter: {settings['drafter'].name}")
-    computed = [on_backend(pair, backend.name) for backend in backends]
-    outcomes: list[tuple[Decoding, Outcome, Outcome]] = []
-    for verifier in verifiers:
-        temperature = 0.0 if verifier == "greedy" else 1.0
-        runs = [
-            Decoding(pair, models, verifier, models.backend.warp(temperature), **settings)
-            for models in computed
-        ]
-        if automatic_k:
-            runs = [replace(run, costs=run.measured_costs(request)) for run in runs]
-        for run in runs:
-            run.timed(warm_up)
-        console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}:", style="bold")
-        if note := why_lossy(verifier, temperature):
-            console.print(note)
-        console.out(printable(text), style="dim", end="")
-        show(runs[-1].speculative([request]), pair, console)  # the terminal slows it: it is not timed
-        outcomes += [(run, *run.timed(request)) for run in runs]
-        console.print(f"Target-only, temperature {temperature:g}:", style="bold")
-        text_alone = pair.tokenizer.decode(outcomes[-1][1].text)
-        console.out(printable(text_alone), style="#888888")
-    title = f"{pair.name}, K = {AUTO if automatic_k else settings['k']}"
-    console.print(outcome_table([(alone, drafted) for _, alone, drafted in outcomes], title))
-    console.print(
-        "  speed-up: over the target alone on the same backend, prefill included\n"
-        "  accepted: over tested tokens; in engines: over all drafted tokens\n"
-        "  tokens a call: in engines: mean acceptance length, 1 + accepted / rounds\n"
-        "  same text: a sampled one may differ from the target's own; its distribution does not",
-        style="dim",
-    )
-    documents = []
-    for run, alone, drafted in outcomes:
-        advice = run.advice(request, alone, drafted)
-        title = f"{drafted.label} on the {drafted.backend} backend"
-        print_advice(title, drafted.speed_up(alone), advice, console)
-        documents.append(describe(run, alone, drafted, advice))
-    return {"pair": pair.name, "prompt": text, "runs": documents}
-
-
-def describe(run: Decoding, alone: Outcome, drafted: Outcome, advice: Sequence[str]) -> dict[str, object]:
-    """Returns one line of the table, the target alone beside it, and advice, for `--json`."""
-    figures = ("backend", "k", "tokens", "target_calls", "seconds")
-    counts = ("acceptance", "accepted_over_drafted", "mean_acceptance_length")
-    return {
-        "drafter": run.drafter.name,
-        "verifier": drafted.label,
-        "lossless": why_lossy(run.verifier, run.warp.temperature) is None,
-        **{name: getattr(drafted, name) for name in figures},
-        **{name: getattr(drafted.statistics, name) for name in counts},
-        "target_only_seconds": alone.seconds,
-        "target_only_tokens": alone.tokens,
-        "same_as_target_only": drafted.same,
-        "speedup": drafted.speed_up(alone),
-        "advice": list(advice),
-    }
+def walk_page(prompts: Sequence[tuple[Pair, str]], k: int | None, max_new_tokens: int, seed: int) -> str:
+    """Decodes prompts once more with each verifier, and returns a page with a stepper for each run."""
+    runs = [
+        record_pair(pair, text, name, k=k or recorded_k(pair), max_new_tokens=max_new_tokens, seed=seed)
+        for pair, text in prompts
+        for name in VERIFIERS
+    ]
+    return page("minispec demo, step by step", [Stepper(run).html() for run in runs])
 
 
 def prompt_of(pair: Pair) -> str:

@@ -15,8 +15,10 @@ from minispec.cli import options
 from minispec.cli.train_heads import check_creatable, report_line, train_drafter, train_for, training_bars
 from minispec.drafters.eagle3 import EAGLE3
 from minispec.evidence.bench.measure import measure_acceptance
+from minispec.evidence.bench.speed import fastest_k, halves
 from minispec.io.checkpoint import Pair, cache_folder, check_pair_name
 from minispec.io.files import check_folder, format_path, printable_line
+from minispec.native.backend import AUTO, on_backend
 from minispec.show.text import losses_table
 from minispec.train.corpus import CORPUS_NAMES
 from minispec.train.heads import RECIPES
@@ -161,15 +163,22 @@ def train_and_publish(
 
 
 def measured(pair: Pair, recipe: Recipe) -> dict[str, Any]:
-    """Measures acceptance on held-out prompts and adds the pair's own prompt; part of `pair.json`."""
+    """Measures acceptance and the best K on held-out prompts, adds the own prompt: part of `pair.json`."""
     statistics = measure_acceptance(pair, pair.info["prompts"]).statistics()
     preset = PRESETS.get(recipe.name)
     is_preset = preset is not None and preset.corpus == recipe.corpus
     return {
         "acceptance": statistics.acceptance,
         "acceptance_tested": statistics.tested,
+        "k": best_k(pair),
         "walkthrough": WALKTHROUGHS.get(recipe.name) if is_preset else None,
     }
+
+
+def best_k(pair: Pair) -> int:
+    """Returns the K that is fastest here, on the fastest backend."""
+    models = on_backend(pair, options.find_backends(AUTO)[-1].name)
+    return fastest_k(models, halves(pair)[0])
 
 
 def summary(info: Mapping[str, Any]) -> dict[str, Any]:

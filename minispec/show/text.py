@@ -5,17 +5,15 @@ correction. Terminals that cannot print the glyphs get ASCII characters.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from minispec.core.records import Round
 from minispec.io.stream import TextStream
 from minispec.io.tokenizer import Tokenizer
-from minispec.io.trace import ObservedRound, Statistics, Trace, row_of
+from minispec.io.trace import ObservedRound, Trace, row_of
 from minispec.show.signs import STATES
 
 Glyphs = Mapping[str, str]  # one sign per kind of token
@@ -159,64 +157,6 @@ def legend(glyphs: Glyphs) -> Text:
         line.append("\n  " if number == 2 else "  ")
         line.append(f"{glyphs[kind]} {meaning}", style=COLOURS[kind])
     return line
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One line of the demo's table."""
-
-    label: str  #: how it was decoded
-    tokens: int  #: emitted
-    target_calls: int  #: prefill left out
-    seconds: float  #: prefill included
-    statistics: Statistics | None = None  #: of a speculative run, or None for target-only
-    same: bool | None = None  #: whether the tokens equal target-only's; None where only distributions do
-    backend: str = "torch"  #: on which it was decoded
-    text: tuple[int, ...] = ()  #: what was emitted, as token ids
-    k: int | None = None  #: how many tokens most rounds drafted, at the median; None for target-only
-
-    def speed_up(self, alone: "Outcome") -> float:
-        """Returns how many times as fast a token comes as in another run."""
-        per_token, base = (outcome.seconds / max(outcome.tokens, 1) for outcome in (self, alone))
-        return base / per_token
-
-
-def outcome_table(outcomes: Sequence[tuple[Outcome, Outcome]], title: str) -> Table:
-    """Lays out pairs of target-only and speculative runs, each decoded from the same prompt."""
-    # No vertical lines, so that it fits a terminal of 80 columns; in a narrower one cells take two lines.
-    table = Table(title=Text(printable(title)), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    numbers = ("K", "target\ncalls", "tokens\na call", "accepted", "tokens\n/s", "speed-up")
-    for column in ("", "backend", *numbers, "same\ntext"):
-        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-    for alone, fast in outcomes:
-        table.add_row(*cells(alone, alone))
-        table.add_row(*cells(fast, alone), end_section=True)
-    return table
-
-
-def cells(outcome: Outcome, alone: Outcome) -> list[str]:
-    """Returns one row of the demo's table; what engines print stands in a second line of its cells."""
-    counts = outcome.statistics
-    acceptance = counts.acceptance if counts else None
-    label = outcome.label
-    calls = f"{outcome.tokens / max(outcome.target_calls, 1):.2f}"
-    accepted = f"{acceptance:.0%}" if acceptance is not None else ""
-    if counts and counts.accepted_over_drafted is not None:
-        label += "\n in engines"
-        calls += f"\n{counts.mean_acceptance_length:.2f}"
-        accepted += f"\n{counts.accepted_over_drafted:.0%}"
-    same_text = {True: "yes", False: "no", None: "sampled"}[outcome.same]
-    return [
-        label,
-        outcome.backend,
-        str(outcome.k) if outcome.k is not None else "",
-        str(outcome.target_calls),
-        calls,
-        accepted,
-        f"{outcome.tokens / outcome.seconds:,.0f}",
-        f"{outcome.speed_up(alone):.2f}x",
-        same_text if outcome is not alone else "",
-    ]
 
 
 def losses_table(info: Mapping[str, Mapping[str, float]], floor: float | None) -> Table:

@@ -1,106 +1,92 @@
-"""`minispec demo`: its table, its document, why it loses, and the page that `--html` writes."""
+"""`minispec demo`: a line for each round, what they add up to, one speed-up, and the page of `--html`."""
 
 import re
 
 import pytest
 from native_models import has_compiler
 
-from minispec.drafters.costs import Costs
+from minispec.cli.demo import speed_line
+from minispec.evidence.bench.speed import WIDTHS, SpeedUp, fastest_k, halves, recorded_k
+from minispec.io.checkpoint import load_pair
+from minispec.io.files import read_json, write_json
+from minispec.native.backend import TORCH, on_backend
 
 SHORT = "demo --no-train --prompt 'The cat' --max-new-tokens 12"
-BACKENDS = ["torch", "native"] if has_compiler() else ["torch"]
+FASTEST = "native" if has_compiler() else "torch"
 
 
 @pytest.fixture(autouse=True)
-def dear_drafts(monkeypatch):
-    """Costs that nobody waits for, at which drafting cannot pay."""
-    costs = Costs(1.0, {1: 1.0, 17: 1.5}, catch_up=1.0)
-    monkeypatch.setattr("minispec.cli.decoding.measure_costs", lambda *_, **__: costs)
+def few_runs(monkeypatch):
+    """Short texts and few of them are timed."""
+    monkeypatch.setattr("minispec.evidence.bench.speed.NEW_TOKENS", 12)
 
 
 @pytest.fixture
-def runs(document, pair):
-    """Runs the demo; returns its document's runs, and what people read."""
+def demo(document, pair):
+    """Runs the demo; returns what it says of the pair, and what people read."""
 
-    def demo(line, *more):
+    def run(line, *more):
         report, err = document(f"{SHORT} {line}", "--pair", pair, *more)
-        (shown_runs,) = report["pairs"]
-        return shown_runs["runs"], err
+        (shown,) = report["pairs"]
+        return shown, err
 
-    return demo
-
-
-def table_of(text):
-    """Returns the lines of the demo's table of runs."""
-    lines = text.splitlines()
-    start = next(number for number, line in enumerate(lines) if line.strip().startswith("tiny, K ="))
-    end = next(number for number in range(start, len(lines)) if lines[number].startswith("  speed-up:"))
-    return lines[start:end]
+    return run
 
 
-@pytest.mark.parametrize("columns", [80, 60])
-def test_the_table_fits_its_terminal(columns, command, pair, monkeypatch):
-    """Every backend is in it, no line is too long, and nothing is cut off."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    out, _ = command(f"{SHORT} --k 3", "--pair", pair)
-    table = table_of(out)
-    assert out.count("Target-only, temperature") == out.count("Speculative, ") == 2
-    assert max(map(len, table)) <= columns and "…" not in out
-    if columns == 60:  # words may be folded
-        return
-    starts = ("target-only ", "greedy ", "rejection ")
-    rows = [line.split()[:2] for line in table if line.strip().startswith(starts)]
-    rules = ("greedy", "rejection")
-    assert rows == [[label, name] for rule in rules for name in BACKENDS for label in ("target-only", rule)]
+def test_each_round_is_a_line_and_the_counts_are_those_of_the_lines(demo):
+    """Tokens and target calls that it names are the sums over its lines; the greedy text is the target's."""
+    shown, err = demo("--k 3 --backend torch")
+    rounds = re.findall(r"^draft: .* (\d+) tokens?, 1 target call$", err, re.MULTILINE)
+    for run in shown["runs"]:
+        mine, rounds = rounds[: run["target_calls"]], rounds[run["target_calls"] :]
+        assert sum(map(int, mine)) == run["tokens"] <= 12
+        assert f"{run['tokens']} tokens in {run['target_calls']} target call" in err
+    assert rounds == [] and [run["verifier"] for run in shown["runs"]] == ["greedy", "rejection"]
+    assert [run["same_as_target_only"] for run in shown["runs"]] == [True, None]
+    assert shown["runs"][0]["target_calls"] < shown["runs"][0]["tokens"]  # a draft model that is often right
 
 
-def test_the_document_names_the_backends(runs):
-    """Both rules on each backend; greedily the text is target-only's, whose figures stand beside it."""
-    shown_runs, err = runs("--k 3")
-    wanted = [(rule, backend) for rule in ("greedy", "rejection") for backend in BACKENDS]
-    assert [(run["verifier"], run["backend"]) for run in shown_runs] == wanted
-    for run in shown_runs:
-        assert run["seconds"] > 0 and run["target_only_seconds"] > 0
-        assert run["same_as_target_only"] is (True if run["verifier"] == "greedy" else None)
-        assert 0 <= run["accepted_over_drafted"] <= run["acceptance"] <= 1
-        assert run["mean_acceptance_length"] >= run["tokens"] / run["target_calls"]  # the last round is cut
-    assert "speed-up" in err
+def test_one_speed_up_is_measured_on_the_fastest_backend(demo):
+    """Nine interleaved runs of both sides, and of the target against itself."""
+    shown, err = demo("--k 3")
+    speed = shown["speed"]
+    assert (speed["backend"], speed["k"], speed["runs"]) == (FASTEST, 3, 9)
+    for low, median, high in (speed["quartiles"], speed["noise"]):
+        assert 0 < low <= median <= high
+    assert err.count("Speed: ") == 1
 
 
-@pytest.mark.parametrize("rule", ["coupled", "mixture"])
-def test_it_shows_one_rule(rule, runs):
-    """On every backend, and says if it is lossy."""
-    shown_runs, err = runs(f"--verifier {rule} --k 2")
-    assert [(run["verifier"], run["backend"]) for run in shown_runs] == [(rule, label) for label in BACKENDS]
-    assert {run["lossless"] for run in shown_runs} == {rule != "mixture"} == {"is lossy" not in err}
+@pytest.mark.parametrize(
+    ("median", "noise", "differs"),
+    [(1.5, (0.9, 1.0, 1.1), True), (1.05, (0.9, 1.0, 1.1), False), (0.8, (0.9, 1.0, 1.1), True)],
+)
+def test_within_the_noise_there_is_no_difference(median, noise, differs):
+    """The target timed against itself says what a ratio must exceed, either way, to be called one."""
+    speed = SpeedUp("native", 4, 160, 9, (median - 0.1, median, median + 0.1), noise)
+    assert speed.differs is differs is ("no difference" not in speed_line(speed))
 
 
-def test_it_shows_another_drafter(runs):
-    """Its runs are named, the text is the target's, and nothing is said of the draft model's costs."""
-    shown_runs, err = runs("--drafter suffix --backend torch --k 2")
-    assert "drafter: suffix" in err
-    assert [(run["drafter"], run["advice"]) for run in shown_runs] == [("suffix", [])] * 2
-    assert shown_runs[0]["same_as_target_only"]
-    assert "drafter:" not in runs("--backend torch --k 2")[1]
+def test_k_is_what_the_pair_records(demo, pair, tmp_path):
+    """Without --k the demo takes the pair's K; a pair that records none, or nonsense, has K = 4."""
+    assert demo("--backend torch")[0]["k"] == 4
+    info = read_json(pair / "pair.json")
+    try:
+        for recorded, k in ((2, 2), ("many", 4), (0, 4)):
+            write_json(pair / "pair.json", info | {"k": recorded})
+            assert recorded_k(load_pair(pair)) == k
+        write_json(pair / "pair.json", info | {"k": 2})
+        assert demo("--backend torch")[0]["k"] == 2
+    finally:
+        write_json(pair / "pair.json", info)
 
 
-def test_where_nothing_is_drafted_there_is_no_k(runs):
-    """A text of one token leaves no room for a draft: no K, and not 0."""
-    shown_runs, _ = runs("--backend torch --max-new-tokens 1 --drafter ngram --k 3")
-    assert [run["k"] for run in shown_runs] == [None, None]
-
-
-@pytest.mark.parametrize(("k", "width"), [("auto", None), ("3", 3)])
-def test_it_says_why_it_loses(k, width, runs, monkeypatch):
-    """An automatic K is 0 at once; the document and the terminal say why."""
-    monkeypatch.setattr("minispec.show.text.Outcome.speed_up", lambda *_: 0.5)
-    shown_runs, err = runs(f"--backend torch --k {k}")
-    for run in shown_runs:
-        assert (run["k"], run["speedup"]) == (width, 0.5)
-        assert ("nothing was drafted" in run["advice"][0]) == (k == "auto")
-        assert "a draft step takes 1.00 target steps" in " ".join(run["advice"])
-        assert all(sentence in " ".join(err.split()) for sentence in run["advice"])
-    assert f"tiny, K = {k}" in err and "torch backend, 0.50x: a loss" in err
+def test_k_is_chosen_on_other_prompts_than_those_that_are_timed(pair):
+    """The halves share no prompt; what is chosen is one of the values tried."""
+    models = load_pair(pair)
+    choosing, reporting = halves(models)
+    assert choosing and reporting
+    assert not {*map(tuple, choosing)} & {*map(tuple, reporting)}
+    assert fastest_k(on_backend(models, TORCH.name), choosing[:1]) in WIDTHS
 
 
 def test_its_page_has_both_runs_and_is_the_same_each_time(command, pair, tmp_path):

@@ -11,7 +11,6 @@ from pairs import tiny_config, tiny_recipe
 from minispec import load_pair
 from minispec.cli.main import run
 from minispec.cli.train import choose_recipe
-from minispec.drafters.costs import Costs
 from minispec.train import corpus
 from minispec.train.publish import history_of
 from minispec.train.recipes import OWN_TEXT, PRESETS, CurriculumStage
@@ -37,6 +36,8 @@ def small():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpus, "VALIDATION_STORIES", 6)
         patch.setattr("minispec.evidence.bench.measure.NEW_TOKENS", 20)
+        patch.setattr("minispec.evidence.bench.speed.NEW_TOKENS", 20)
+        patch.setattr("minispec.cli.train.best_k", lambda pair: 3)  # without building the native library
         patch.setitem(PRESETS, "quick", GOOD)
         yield
     torch.set_num_threads(threads)
@@ -71,6 +72,7 @@ def test_a_good_training_is_said_to_be_one(trained, document, monkeypatch):
         weights.append((report["target"]["sha256"], report["draft"]["sha256"]))
     assert weights[0] == weights[1]
     assert load_pair("quick").info["command"] == "minispec train --preset quick"
+    assert load_pair("quick").info["k"] == 3
 
 
 def test_a_target_that_is_no_better_is_a_failed_training(document, monkeypatch, minispec_home):
@@ -113,13 +115,12 @@ def test_the_demo_trains_a_pair_once(command, monkeypatch, minispec_home, pair):
     That this training has failed is said beside the results.
     """
     monkeypatch.setattr("minispec.cli.demo.QUICK", BAD)
-    monkeypatch.setattr("minispec.cli.decoding.measure_costs", lambda *_, **__: Costs(1.0, {1: 1.0, 17: 1.5}))
     monkeypatch.setenv("COLUMNS", "120")
     line = "demo --max-new-tokens 12 --k 2 --backend torch --pair"
     out, _ = command(line, pair)
     assert "A pair trained here" in out and "entropy of the grammar" in out
     assert "minispec: the training failed" in out
-    assert out.count("same text: ") == 2 and out.count("yes") == 2
+    assert out.count("Speed: ") == 2 and out.count("identical to the target's own") == 2
     monkeypatch.setattr("minispec.cli.demo.train_and_publish", None)  # another training would fail
     out, err = command(line, pair, "--json")
     assert "A pair trained here" in err
@@ -127,4 +128,4 @@ def test_the_demo_trains_a_pair_once(command, monkeypatch, minispec_home, pair):
     assert [run_of_pair["pair"] for run_of_pair in shown] == ["tiny", "quick"]
     for run_of_pair in shown:
         assert [run["same_as_target_only"] for run in run_of_pair["runs"]] == [True, None]
-        assert all(run["tokens"] <= 12 and run["seconds"] > 0 for run in run_of_pair["runs"])
+        assert all(run["tokens"] <= 12 for run in run_of_pair["runs"])

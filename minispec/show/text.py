@@ -17,9 +17,9 @@ from minispec.io.trace import ObservedRound, Trace, row_of
 from minispec.show.signs import STATES
 
 Glyphs = Mapping[str, str]  # one sign per kind of token
-PLAIN = {"accepted": "+", "rejected": "x", "correction": ">", "bonus": "*"}
+PLAIN = {"accepted": "+", "rejected": "-", "correction": ">", "bonus": "*"}
 FANCY = {kind: STATES[kind].glyph for kind in PLAIN}
-COLOURS = {kind: STATES[kind].colour for kind in PLAIN} | {"target": "#888888"}
+COLOURS = {kind: STATES[kind].colour for kind in (*PLAIN, "drafted")} | {"target": "#888888"}
 SPACE = "␣"
 # Control characters, what turns the direction of a line, ends of lines and paragraphs, halves of characters.
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -122,32 +122,71 @@ def needs_catch_up(r: ObservedRound, row: int = 0) -> bool:
     return lengths is not None and lengths.verified[row] < lengths.after[row]
 
 
+def spelled(tokens: Iterable[tuple[int, str]], tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
+    """Yields what is shown of tokens, given with their kinds, each with its kind.
+
+    A character of several tokens appears with the last of them. What was rejected is no part of the text, and
+    ends no line.
+    """
+    pieces = TextStream(tokenizer)
+    last = ""
+    for token, kind in tokens:
+        if token in tokenizer.ends:
+            yield " <end>", kind
+        elif kind == "rejected":
+            yield printable(tokenizer.piece(token)).replace("\n", "\\n"), kind
+        else:
+            last = kind
+            if text := pieces.push(token):
+                yield printable(text), kind
+    if text := pieces.flush():
+        yield printable(text), last
+
+
+def signed(text: str, kind: str, glyphs: Glyphs) -> Text:
+    """Returns a token's text with its sign directly before it, after the blanks that the token begins with.
+
+    A token of blanks alone has its sign before them, because after them it would belong to the next token.
+    """
+    word = text.lstrip() or text
+    blanks = text.removesuffix(word)
+    style = COLOURS[kind]
+    struck = f"strike {style}" if kind == "rejected" else style
+    return Text.assemble(blanks, (glyphs[kind], f"bold {style}"), (word, struck))
+
+
 def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, prompt: int = 0) -> Iterator[Text]:
-    """Yields a prompt's decoded text as it comes, each stretch of one kind with its glyph and colour.
+    """Yields a prompt's decoded text as it comes, token by token, each with its sign and in its colour.
 
     Before a correction stands the drafted token that it replaces: struck through, and not part of the text.
     The pieces are to be printed one after another, without line ends of their own.
     """
-    pieces = TextStream(tokenizer)
-    for r in rounds:
-        row = row_of(r, prompt)
-        if row is None:
-            continue
-        last = ""
-        for token, kind in with_rejected(r, row):
-            if token in tokenizer.ends:
-                text = " <end>"
-            elif kind == "rejected":
-                text = printable(tokenizer.piece(token)).replace("\n", "\\n")
-            else:
-                text = printable(pieces.push(token))
-            if kind != last:
-                sign = glyphs[kind]  # a letter would belong to the word before it
-                yield Text(f" {sign}" if sign.isalpha() else sign, style=f"bold {COLOURS[kind]}")
-                last = kind
-            yield Text(text, style="strike " * (kind == "rejected") + COLOURS[kind])
-    if remaining := pieces.flush():
-        yield Text(printable(remaining))
+    rows = ((r, row_of(r, prompt)) for r in rounds)
+    tokens = (token for r, row in rows if row is not None for token in with_rejected(r, row))
+    for text, kind in spelled(tokens, tokenizer):
+        yield signed(text, kind, glyphs)
+
+
+def round_line(r: Round, row: int, tokenizer: Tokenizer, glyphs: Glyphs) -> Text:
+    """Returns one line about a row's round: what was drafted, what was emitted, and how many tokens that is.
+
+    Drafted tokens that the end of the text or a limit cut off appear on the left only.
+    """
+    drafted = [(token, "drafted") for token in r.draft.tokens[row, : r.drafted(row)].tolist()]
+    guesses = "".join(text for text, _ in spelled(drafted, tokenizer)) or "nothing"
+    if r.draft.parents is not None:
+        guesses = f"a tree of {count(len(drafted), 'token')}"
+    emitted = Text()
+    for text, kind in spelled(with_rejected(r, row), tokenizer):
+        emitted.append_text(signed(text.replace("\n", "\\n"), kind, glyphs))
+    first = len(emitted.plain) - len(emitted.plain.lstrip())  # the blank that the first token begins with
+    return Text.assemble(
+        "draft: ",
+        (guesses.replace("\n", "\\n").removeprefix(" "), COLOURS["drafted"]),
+        "  ->  " if glyphs is PLAIN else f"  {STATES['pending'].glyph}  ",
+        emitted[first:],
+        f"    {count(len(r.emitted[row]), 'token')}, 1 target call",
+    )
 
 
 def legend(glyphs: Glyphs) -> Text:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from figures import by_hand
 from rich.console import Console
 
@@ -19,10 +20,13 @@ from minispec.show.text import (
     marked,
     printable,
     readable,
+    round_line,
     shown,
+    signed,
 )
 
 TOKENIZER = train_tokenizer([], "characters")
+END = TOKENIZER.end_of_text
 SIGNS = {kind: f"{{{kind}}}" for kind in FANCY}
 
 
@@ -63,32 +67,53 @@ def test_each_token_has_a_kind(played, expected):
     assert kinds(played, 0) == expected
 
 
-def test_stretches_begin_with_their_sign():
-    """A sign stands where a kind or a round begins; the rejected token stands before its correction."""
-    shown = "".join(
-        piece.plain for piece in marked([CORRECTED, PRAISED, CUT, DONE, REFUSED], TOKENIZER, SIGNS)
-    )
-    assert shown == (
-        "{accepted}ab{rejected}c{correction}X{accepted}abc{bonus}Y{accepted}ab{rejected}a{correction}X"
-    )
+def plain(rounds, glyphs=SIGNS):
+    """Returns what a terminal without colours shows of rounds."""
+    return "".join(piece.plain for piece in marked(rounds, TOKENIZER, glyphs))
+
+
+def test_each_token_has_its_sign():
+    """Directly before it, in a stretch of one kind too; the rejected token stands before its correction."""
+    assert plain([CORRECTED, PRAISED, CUT, DONE, REFUSED], FANCY) == "✓a✓b✗c↳X✓a✓b✓c★Y✓a✓b✗a↳X"
 
 
 def test_each_kind_has_its_colour():
-    """A token is in the colour of its kind, its sign too, in bold; what was rejected is struck through."""
-    styles = [(piece.plain, piece.style) for piece in marked([CORRECTED, PRAISED], TOKENIZER, FANCY)]
-    stretches = [(ACCEPTED, "ab"), (REJECTED, "c"), (CORRECTION, "X"), (ACCEPTED, "abc"), (BONUS, "Y")]
-    expected = []
-    for kind, text in stretches:
-        expected.append((FANCY[kind], f"bold {COLOURS[kind]}"))
-        expected += [(each, f"{'strike ' * (kind == REJECTED)}{COLOURS[kind]}") for each in text]
-    assert styles == expected
+    """A token is in the colour of its kind, its sign too, in bold; a rejected one is struck through."""
+    tokens = [(ACCEPTED, "a"), (ACCEPTED, "b"), (REJECTED, "c"), (CORRECTION, "X")]
+    for piece, (kind, text) in zip(marked([CORRECTED], TOKENIZER, FANCY), tokens, strict=True):
+        styles = [str(span.style) for span in piece.spans]
+        strike = "strike " if kind == REJECTED else ""
+        assert piece.plain == FANCY[kind] + text
+        assert styles == [f"bold {COLOURS[kind]}", strike + COLOURS[kind]]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [(" mat", " ✓mat"), ("mat", "✓mat"), ("\n mat ", "\n ✓mat "), (" ", "✓ "), ("\n", "✓\n"), (".", "✓.")],
+)
+def test_a_sign_stands_after_the_space(text, shown):
+    """Directly before what is seen of its token; blanks alone follow their sign."""
+    assert signed(text, ACCEPTED, FANCY).plain == shown
+
+
+def words_of(text):
+    """Returns a tokenizer that has learned these words, with the blank before each, and a way to encode."""
+    tokenizer = train_tokenizer([text] * 9, "bpe", 400)
+    return tokenizer, tokenizer.encode
+
+
+def test_words_keep_their_spaces():
+    """Without the signs, and without what was rejected, it is the text."""
+    tokenizer, encode = words_of(" sat on the mat floor")
+    ((mat,), (floor,), kept) = encode(" mat"), encode(" floor"), encode(" sat on the")
+    r = by_hand([0], ([*kept, mat], 3, floor), ids=400).rounds
+    assert "".join(piece.plain for piece in marked(r, tokenizer, FANCY)) == " ✓sat ✓on ✓the ✗mat ↳floor"
 
 
 def test_a_rejected_token_stays_on_its_line():
-    """A line end that was rejected ends no line, and an end of text is a word; ASCII signs touch no word."""
-    end = TOKENIZER.end_of_text
-    wrong = [a_round(ids("\n"), 0, ids("X")), a_round([end], 0, ids("Y"))]
-    assert "".join(p.plain for p in marked(wrong, TOKENIZER, PLAIN)) == r" x\n>X x <end>>Y"
+    """A line end that was rejected ends no line, and an end of text is a word."""
+    wrong = [a_round(ids("\n"), 0, ids("X")), a_round([END], 0, ids("Y"))]
+    assert plain(wrong, PLAIN) == r"-\n>X -<end>>Y"
 
 
 CONTROLS = ["\x1b[31m", "\x07", "\x08", "\r", "\x0b", "\x7f", "\x9b2J", "\u202e", "\u2028"]
@@ -109,8 +134,9 @@ def test_what_controls_a_terminal_is_written_out(control):
     output = capture.get()
     written = ascii(control)[1:-1]
     assert not any(each in output for each in control if not each.isascii() or not each.isprintable())
-    assert output.startswith(f"+a{written}") and "b\n" in output
-    assert output.count(written) >= 2
+    kept = output.replace("+", "")
+    assert kept.startswith(f"a{written}") and "b\n" in kept
+    assert kept.count(written) >= 2
     assert readable(text) == f"a{written}\tb⏎" and shown(f" {control}") == written
 
 
@@ -125,10 +151,41 @@ def test_a_character_of_several_tokens_comes_whole():
     cat = ids("🐱")
     assert len(cat) == 4
     whole = [a_round(cat[:2], 2, cat[:3]), a_round([], 0, cat[3:])]
-    pieces = [piece.plain for piece in marked(whole, TOKENIZER, SIGNS)]
-    assert pieces == ["{accepted}", "", "", "{bonus}", "", "{bonus}", "🐱"]
-    cut = [piece.plain for piece in marked([a_round([], 0, cat[:1])], TOKENIZER, SIGNS)]
-    assert cut[-1] == "\ufffd"
+    assert plain(whole) == "{bonus}🐱"
+    assert plain([a_round(cat, 4, cat)]) == "{accepted}🐱"
+    assert plain([a_round([], 0, cat[:1])]) == "{bonus}\ufffd"
+    assert plain([a_round(cat[:2], 1, [cat[0], *ids("X")])]) == "{rejected}\ufffd{correction}\ufffdX"
+
+
+def test_a_round_has_a_line():
+    """The draft, what the target made of it, and how many tokens came: what was cut has no sign."""
+    tokenizer, encode = words_of(" sat on the mat floor")
+    mat, floor, *kept = [encode(f" {word}")[0] for word in ("mat", "floor", "sat", "on", "the")]
+    (r,) = by_hand([0], ([*kept, mat], 3, floor), ids=400).rounds
+    line = round_line(r, 0, tokenizer, FANCY)
+    assert line.plain == "draft: sat on the mat  →  ✓sat ✓on ✓the ✗mat ↳floor    4 tokens, 1 target call"
+    styles = {line.plain[span.start : span.end]: str(span.style) for span in line.spans}
+    assert styles["sat on the mat"] == COLOURS["drafted"] and styles["mat"] == f"strike {COLOURS[REJECTED]}"
+
+
+@pytest.mark.parametrize(
+    ("r", "glyphs", "line"),
+    [
+        (CUT, FANCY, "draft: abcd  →  ✓a✓b    2 tokens, 1 target call"),
+        (UNDRAFTED, FANCY, "draft: nothing  →  ★Z    1 token, 1 target call"),
+        (PRAISED, PLAIN, "draft: abc  ->  +a+b+c*Y    4 tokens, 1 target call"),
+        (a_round(ids("a\n"), 2, ids("a\nX")), PLAIN, r"draft: a\n  ->  +a+\n*X    3 tokens, 1 target call"),
+        (a_round([END, *ids("a")], 2, [END]), FANCY, "draft: <end>a  →  ✓<end>    1 token, 1 target call"),
+    ],
+)
+def test_a_round_stays_on_one_line(r, glyphs, line):
+    """Line ends are written out; what the end or a limit cut has no sign; ASCII has an arrow of its own."""
+    assert round_line(r, 0, TOKENIZER, glyphs).plain == line
+
+
+def test_the_line_of_a_tree_counts_its_candidates():
+    r = replace(CORRECTED, draft=replace(CORRECTED.draft, parents=torch.tensor([[0, 1, 2, 2]])))
+    assert round_line(r, 0, TOKENIZER, FANCY).plain.startswith("draft: a tree of 4 tokens  →  ✓a✓b✗c↳X ")
 
 
 @pytest.mark.parametrize("glyphs", [FANCY, PLAIN])

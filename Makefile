@@ -51,11 +51,12 @@ evidence: $(TEST)  ## the slow half of the evidence, for a job once a week: ever
 	@$(VENV_PYTHON) -m minispec zoo
 	@$(VENV_PYTHON) -m minispec prove --full
 
-lint: $(LINT)  ## check style, format, types and the order of imports; print how large each part is
+lint: $(LINT)  ## check style, format, types, imports and the README's demo; print how large each part is
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
 	@$(VENV)/bin/lint-imports
+	@$(VENV_PYTHON) docs/refresh_demo.py --check
 	@$(VENV_PYTHON) tests/sizes.py
 
 notebooks: $(NOTEBOOKS)  ## make the notebooks from their texts: run, cleaned, refused if at fault (ONLY=05: one)

@@ -90,10 +90,21 @@ def kinds(r: Round, row: int) -> list[str]:
 
 
 def verdicts(r: Round, row: int) -> list[str]:
-    """Returns for each drafted token of a row whether it was `accepted`, `rejected`, or `untested`."""
+    """Returns for each drafted token of a row whether it was `accepted`, `rejected`, or `untested`.
+
+    What was drafted after the end of the text counts as untested, whatever the verifier made of it.
+    """
     drafted = r.drafted(row)
+    if r.kind(row) == "draft":
+        return (["accepted"] * len(r.emitted[row]) + ["untested"] * drafted)[:drafted]
     after = "untested" if r.stops_at_first_rejection else "rejected"
     return (["accepted"] * r.accepted(row) + ["rejected"] + [after] * drafted)[:drafted]
+
+
+def decided(r: Round, row: int) -> int:
+    """Returns how many tests of a row's draft decided anything: those up to the end of the text."""
+    tested = r.tested(row) or 0
+    return min(tested, len(r.emitted[row])) if r.kind(row) == "draft" else tested
 
 
 def with_rejected(r: Round, row: int) -> list[tuple[int, str]]:

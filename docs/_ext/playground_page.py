@@ -90,14 +90,13 @@ def state(where):
 
 
 def style():
-    """Returns how states and distributions look, as CSS: each sign stands before the first of its tokens."""
+    """Returns how states and distributions look, as CSS: each sign stands before its token."""
     rules = [f'[data-bar="{name}"] {{background: {bar_fill(name)}}}' for name in BARS]
     for name, state in STATES.items():
         chosen = f'[data-state="{name}"]'
         rules += [
             f"{chosen} {{{paint(name)}}}",
             f'{chosen}::before {{content: "{state.glyph}"}}',
-            f"{chosen} + {chosen}::before {{content: none}}",
             f".play-track {chosen} {{background: {state.colour}; border: 0}}",
         ]
     return "\n".join(f".play {rule}" for rule in rules)

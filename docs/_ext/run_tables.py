@@ -12,7 +12,7 @@ from minispec.drafters.costs import Costs
 from minispec.io.checkpoint import load_pair
 from minispec.io.walkthrough import K
 from minispec.show.signs import STATES
-from minispec.show.text import quoted
+from minispec.show.text import quoted, verdicts
 
 
 def rounds_table(recording, most):
@@ -20,10 +20,10 @@ def rounds_table(recording, most):
     table = [["round", "pending", "drafted", "kept", "then", "target’s cache", "draft’s cache"]]
     words = [quoted(word) for word in recording.words]
     for r in recording.trace.rounds[:most]:
-        drafted = zip(verdicts(r), r.draft.tokens[0].tolist(), strict=False)
+        drafted = zip(verdicts(r, 0), r.draft.tokens[0].tolist(), strict=False)
         last = "the end"
         if (kind := r.kind(0)) != "draft":
-            last = f"{STATES[kind].glyph} {kind} {words[int(r.verdict.token[0])]}"
+            last = f"{kind} {STATES[kind].glyph}{words[int(r.verdict.token[0])]}"
         table.append(
             [
                 str(r.index),
@@ -35,14 +35,6 @@ def rounds_table(recording, most):
             ]
         )
     return table
-
-
-def verdicts(r):
-    """Returns the state of each drafted token of the first row once the round has been verified."""
-    accepted = r.accepted(0)
-    rejected = r.tested(0) - accepted
-    untested = r.drafted(0) - r.tested(0)
-    return ["accepted"] * accepted + ["rejected"] * rejected + ["untested"] * untested
 
 
 def caches(r, row=0):

@@ -6,13 +6,12 @@ A cell is words; or a state or distribution, and the word that is shown in its c
 import html
 from textwrap import fill
 
-from run_tables import verdicts
 from running_example import drafted_of, run
 
 from minispec.io.checkpoint import load_pair
 from minispec.show.signs import DRAFTER, STATES, TARGET
 from minispec.show.step_html import bar_fill, paint
-from minispec.show.text import FANCY, PLAIN, kinds, legend, marked
+from minispec.show.text import FANCY, PLAIN, kinds, legend, marked, verdicts
 
 COLOURS = {
     "#DDDDDD": "grey",
@@ -61,7 +60,7 @@ def round_table(r, words):
     lines = [
         ["", "pending", *map(str, positions)],
         ["drafted", ("pending", words[int(r.pending[0])]), *(("drafted", word) for word in drafted)],
-        ["verified", "", *zip(verdicts(r), drafted, strict=True)],
+        ["verified", "", *zip(verdicts(r, 0), drafted, strict=True)],
         ["committed", "", *zip(kinds(r, 0), emitted, strict=True)],
     ]
     # The pending token and all that is committed but the last stay in the cache.
@@ -84,7 +83,7 @@ def coloured(cell):
         return cell
     name, word = cell
     if name in STATES:
-        text = html.escape(f"{STATES[name].glyph} {word.strip()}".strip())
+        text = html.escape(STATES[name].glyph + word.strip())
         return f'<span style="padding:0 0.35em;white-space:nowrap;{paint(name)}">{text}</span>'
     bar = f'<span style="display:inline-block;width:3em;height:0.8em;background:{bar_fill(name)}"></span>'
     return f"{bar} {word}"

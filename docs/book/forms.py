@@ -161,9 +161,9 @@ def verdict_form(r: Round, words: Sequence[str], drawn: Sequence[float | None], 
     tests = drafted_tokens(r, words, drawn=drawn)
     signs = {state: STATES[state].glyph for state in ("accepted", "rejected", "untested")}
     emitted = zip(kinds(r, 0), r.emitted[0], strict=True)
-    came = [f"{STATES[kind].glyph} {shown(words[token])}" for kind, token in emitted]
+    came = [STATES[kind].glyph + shown(words[token]) for kind, token in emitted]
     came += ["–"] * (len(tests) + 1 - len(came))
-    verdicts = [signs.get(test.state, signs["accepted"]) for test in tests]
+    verdicts = [signs[test.state] for test in tests]
     lines = [
         given("drafted", [shown(words[test.token]) for test in tests]),
         given("q", [f"{test.q:.3f}" for test in tests]),

@@ -36,7 +36,12 @@
   }
 
   const span = (...children) => make("span", {}, ...children);
-  const chip = ({ id, ...data }) => make("b", { data }, piece(id));
+  // A token after the space that it begins with, which stands before its sign.
+  function chip({ id, ...data }) {
+    const text = piece(id);
+    const word = text.trimStart() || text;
+    return span(text.slice(0, text.length - word.length), make("b", { data }, word));
+  }
   const piece = (id) => (id === engine.tokenizer.end ? " <end>" : engine.tokenizer.decode([id]));
   const quoted = (text) => JSON.stringify(text.slice(0, 40));
   const word = (id) => quoted(piece(id));
@@ -163,7 +168,7 @@
     }
     run.at = Math.max(0, Math.min(to, rounds.length * PHASES));
     const { phase, round } = placeOf(run);
-    run.position = phase >= 2 ? round.accepted : 0;
+    run.position = phase >= 2 ? Math.min(round.accepted, round.emitted.length - 1) : 0;
   }
 
   function step(by) {
@@ -191,13 +196,19 @@
 
   // ---- The text and the round
 
+  // Whether the text ends inside the accepted draft: then nothing after the end counts, nor the target's own token.
+  const isCut = ({ accepted, emitted }) => emitted.length <= accepted;
+  const isDropped = (one, i) => isCut(one) && i >= one.emitted.length;
+
   // The tokens of a round, each with its state and its position; once it is decided, with the target's own token.
-  function judged({ drafted, accepted, token }, round, phase) {
+  function judged(one, round, phase) {
+    const { drafted, accepted, token } = one;
     const after = game.settings.verifier === "block" ? "rejected" : "untested";
-    const verdict = (i) => (i < accepted ? "accepted" : i === accepted ? "rejected" : after);
+    const decided = (i) => (i < accepted ? "accepted" : i === accepted ? "rejected" : after);
+    const verdict = (i) => (isDropped(one, i) ? "untested" : decided(i));
     const list = drafted.map((id, i) => ({ id, state: phase < 2 ? "drafted" : verdict(i), round, position: i }));
     const state = accepted < drafted.length ? "correction" : "bonus";
-    if (phase >= 2) list.splice(accepted + 1, 0, { id: token, state, round, position: accepted });
+    if (phase >= 2 && !isCut(one)) list.splice(accepted + 1, 0, { id: token, state, round, position: accepted });
     return list;
   }
 
@@ -230,7 +241,7 @@
     const { index, phase } = placeOf(game);
     const round = game.rounds[r];
     const known = r < index ? PHASES : phase;
-    const follows = known >= 2 && i === round.accepted;
+    const follows = known >= 2 && i === round.accepted && !isCut(round);
     const all = { p: known >= 1 && round.p[i], q: round?.q[i], residual: follows && round.residual() };
     const rows = Object.entries(all).filter(([, row]) => row);
     const names = rows.map(([name]) => name).join(", ");
@@ -238,7 +249,7 @@
     const marks = { [round?.drafted[i]]: " drafted", ...(follows && { [round.token]: " taken" }) };
     find("bars").replaceChildren(...bars(rows, marks));
     tell("why", known >= 2 ? reason(round, i) : "");
-    const { number, threshold } = (known >= 2 && round.draws[i]) || {};
+    const { number, threshold } = (known >= 2 && !isDropped(round, i) && round.draws[i]) || {};
     find("draw").hidden = number === undefined;
     const [zone, needle] = find("draw").children;
     zone.style.width = `${100 * threshold}%`;
@@ -255,8 +266,10 @@
     });
   }
 
-  function reason({ drafted, accepted, token, p, q, draws, number }, i) {
+  function reason(round, i) {
+    const { drafted, accepted, token, p, q, draws, number } = round;
     const { verifier } = game.settings;
+    if (isDropped(round, i)) return "The text ends before it: it is dropped.";
     const kept = i < accepted ? "accepted" : "rejected";
     const isDrafted = i < drafted.length;
     const lines = [];
@@ -283,12 +296,13 @@
   function sentence({ index, phase, round }) {
     if (!round) return `The prompt is read: ${game.prompt.length - 1} tokens. Its last one is pending.`;
     const { drafted, accepted, token, emitted, finish } = round;
+    const kept = Math.min(accepted, emitted.length);
     const k = drafted.length;
     const replaced = accepted < k ? `Instead of ${word(drafted[accepted])} the correction` : "The bonus";
     const said = [
       k ? `${PROPOSERS[game.settings.drafter]} ${drafted.map(word).join(" ")}.` : "Nothing is drafted.",
       `One target forward over the pending token and ${k} drafted gives ${k + 1} distributions.`,
-      `${accepted} of ${k} are accepted. ${replaced} ${word(token)} follows.`,
+      `${kept} of ${k} are accepted. ${isCut(round) ? "The text ends there." : `${replaced} ${word(token)} follows.`}`,
       `New tokens for one target call: ${emitted.length}. ${ENDS[finish] ?? `${word(emitted.at(-1))} is pending now.`}`,
     ];
     return `Round ${index + 1}. ${said[phase]}`;
@@ -321,7 +335,8 @@
     const calls = done.length;
     const count = (name) => done.flatMap((round) => round[name]).length;
     const emitted = count("emitted");
-    const accepted = done.reduce((sum, round) => sum + round.accepted, 0);
+    const accepted = done.reduce((sum, round) => sum + Math.min(round.accepted, round.emitted.length), 0);
+    const tested = done.reduce((sum, one) => sum + (isCut(one) ? one.emitted : one.draws).length, 0);
     const { rounds } = game.alone;
     const inTime = rounds.filter((one) => one.clock <= clock);
     const scale = Math.max(rounds.length, emitted, 1);
@@ -332,7 +347,7 @@
     const end = finish ? ` It ends after ${game.alone.clock.toFixed(1)} ms.` : "";
     const said = [
       `With the draft: ${emitted} tokens in ${calls} target calls and ${clock.toFixed(1)} ms;`,
-      `${(emitted / calls).toFixed(2)} tokens a call; accepted: ${accepted} of ${count("draws")} tested,`,
+      `${(emitted / calls).toFixed(2)} tokens a call; accepted: ${accepted} of ${tested} tested,`,
       `${count("drafted")} drafted. The target alone in this time: ${inTime.length} tokens.${end}`,
     ];
     tell("raced", calls ? said.join(" ") : "The target alone gets as much time as the rounds take.");

@@ -24,7 +24,7 @@ from minispec.drafters.registry import MODEL
 from minispec.evidence.bench.measure import forward_task, interleaved_seconds
 from minispec.io.chat import chat_prompt
 from minispec.io.checkpoint import Pair
-from minispec.io.stream import cut, until
+from minispec.io.stream import before_stop, until
 from minispec.io.trace import ObservedRound, Trace
 from minispec.native.backend import AUTO, BACKENDS, TORCH, Models, on_backend
 from minispec.show.text import glyphs_for, legend, marked, printable
@@ -183,18 +183,20 @@ def decode(
     rounds = until(decoding.speculative([request]), decoding.pair.tokenizer, stops)
     started = perf_counter()
     if console is not None:
-        rounds = iter(show(rounds, decoding.pair, console))
+        rounds = iter(show(rounds, decoding.pair, console, stops))
     # Without a round, the trace says by these two why it ended.
     config = {"max_new_tokens": request.max_new_tokens, "context": context}
     trace = Trace((tuple(request.prompt),), config, tuple(rounds))
     return trace, perf_counter() - started
 
 
-def show(rounds: Iterator[ObservedRound], pair: Pair, console: Console) -> list[ObservedRound]:
-    """Prints rounds as they come, and what the signs mean, and returns the rounds."""
+def show(
+    rounds: Iterator[ObservedRound], pair: Pair, console: Console, stops: Sequence[str] = ()
+) -> list[ObservedRound]:
+    """Prints rounds as they come, up to a stop text, and what the signs mean, and returns the rounds."""
     glyphs = glyphs_for(console.encoding)
     rounds, recorded = tee(rounds)
-    for piece in marked(rounds, pair.tokenizer, glyphs):
+    for piece in marked(rounds, pair.tokenizer, glyphs, stops=stops):
         console.print(piece, end="", soft_wrap=True)
         console.file.flush()
     console.print()
@@ -205,11 +207,9 @@ def show(rounds: Iterator[ObservedRound], pair: Pair, console: Console) -> list[
 def describe(
     trace: Trace, models: Pair, stops: Sequence[str], seconds: float, logprobs: bool
 ) -> dict[str, Any]:
-    """Returns the JSON document of one decoded row."""
-    statistics = trace.statistics()
-    tokens = trace.tokens()
-    decoded = models.tokenizer.decode(tokens)
-    text = cut(decoded, stops)
+    """Returns the JSON document of one decoded row; what came after a stop text is in its rounds alone."""
+    tokens, text, is_stopped = before_stop(trace.tokens(), models.tokenizer, stops)
+    statistics = replace(trace.statistics(), emitted=len(tokens))
     document: dict[str, Any] = {
         "text": text,
         "tokens": tokens,
@@ -217,15 +217,16 @@ def describe(
         **{name: getattr(statistics, name) for name in FIGURES},
         "seconds": seconds,
         "phases": dict(statistics.seconds),
-        "finish": "eos" if text != decoded else trace.finish(),
+        "finish": "stop" if is_stopped else trace.finish(),
         "rounds": [describe_round(r, models) for r in trace.rounds],
     }
     if logprobs:
-        document["logprobs"] = [  # the target's, in nats, before the warp
+        emitted = [
             float(r.target_logits[0, i].double().log_softmax(-1)[token])
             for r in trace.rounds
             for i, token in zip([0, *(n + 1 for n in r.verdict.kept()[0])], r.emitted[0], strict=False)
         ]
+        document["logprobs"] = emitted[: len(tokens)]  # the target's, in nats, before the warp
     return document
 
 

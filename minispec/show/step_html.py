@@ -39,6 +39,11 @@ def bar_fill(name: str) -> str:
     return {"p": TARGET.colour, "q": hatched, "residual": STATES["correction"].colour}[name]
 
 
+def blanks(text: str) -> str:
+    """Returns the spaces that a token begins with: its sign stands after them."""
+    return text[: len(text) - len(text.lstrip(" "))] if text.strip(" ") else ""
+
+
 def runs(tokens: Sequence[Token]) -> list[tuple[str, list[Token]]]:
     """Returns the stretches of tokens of one state, each after that state."""
     return [(state, list(run)) for state, run in groupby(tokens, attrgetter("state"))]
@@ -52,7 +57,7 @@ def read(name: str) -> str:
 # In the rules & is the stepper, named twice: so they are stronger than those of the page around it.
 STYLE = read("step.css").replace("&", ".minispec-stepper.minispec-stepper").replace("\n  ", " ").strip()
 SCRIPT = "\n" + read("step.js")
-HELPERS = (bar_fill, count, paint, probability, readable, runs, shown)
+HELPERS = (bar_fill, blanks, count, paint, probability, readable, runs, shown)
 PAGES = Environment(autoescape=True, keep_trailing_newline=True)
 PAGES.globals |= {helper.__name__: helper for helper in HELPERS}
 PAGES.globals |= {"STATES": STATES, "LEGEND": LEGEND, "PHASES": PHASES, "style": STYLE, "script": SCRIPT}

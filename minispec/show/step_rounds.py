@@ -17,7 +17,7 @@ from minispec.core.verify import residual
 from minispec.io.recording import Draw, Recording
 from minispec.io.trace import CacheLengths, ObservedRound
 from minispec.show.step_records import NO_CHART, Chart, Phase, RoundPosition, Step, Token, TokenBars, equation
-from minispec.show.text import count, kinds, needs_catch_up, quoted, verdicts
+from minispec.show.text import count, decided, kinds, needs_catch_up, quoted, verdicts
 
 ENDS = {
     "eos": "The text is at its end",
@@ -62,7 +62,7 @@ class RoundSteps:
         self._guesses = [Token(t, recording.words[t], "drafted") for t in drafted]
         states = zip(self._guesses, verdicts(r, row), strict=True)
         self._judged = [replace(guess, state=state) for guess, state in states]
-        self._tests = [recording.accept_draw(r.index, i, prompt) for i in range(r.tested(row) or 0)]
+        self._tests = [recording.accept_draw(r.index, i, prompt) for i in range(decided(r, row))]
         kinds_of = zip(r.emitted[row], kinds(r, row), strict=True)
         self._new = [Token(t, recording.words[t], kind) for t, kind in kinds_of]
         self._new[-1] = replace(self._new[-1], pending=r.finish[row] is None)
@@ -107,10 +107,10 @@ class RoundSteps:
         if drafted:
             guesses = "the guess" if drafted == 1 else f"the {drafted} guesses"
             sentence = (
-                f"The target reads {self._pending} and {guesses} in one parallel forward. It gives "
+                f"The target reads {self._pending} and {guesses} in one parallel forward pass. It gives "
                 f"{drafted + 1} distributions: one for each guess, and one for what comes after."
             )
-        return self._step("verify", f"Verify: one forward over {count(drafted + 1, 'token')}", sentence)
+        return self._step("verify", f"Verify: one forward pass over {count(drafted + 1, 'token')}", sentence)
 
     def _test(self, i: int) -> Step:
         token = self._guesses[i].id
@@ -153,8 +153,8 @@ class RoundSteps:
         tokens = count(len(self._new), "token")
         gain = f"{tokens} for one target call."
         if kind == "draft":
-            cut = self._accepted > len(self._new)
-            dropped = "what was accepted" if cut else "the target's own token"
+            is_cut = len(self._guesses) > len(self._new)
+            dropped = "what was drafted" if is_cut else "the target's own token"
             sentence = f"{self._end}: {dropped} after it is dropped. {gain}"
             return self._step("commit", f"Commit {tokens}", sentence, len(self._new) - 1)
         last = quoted(self._new[-1].text)
@@ -163,12 +163,12 @@ class RoundSteps:
         title = f"Commit: {last}"
         sentence = "Only one more token fits, and none was guessed."
         if kind == "correction":
-            title = f"Correct: {last}"
+            title = f"Correction: {last}"
             guess = quoted(self._guesses[self._accepted].text)
-            sentence = f"The same forward has the token instead of {guess}. {reason}"
+            sentence = f"The same forward pass already contains the token that replaces {guess}. {reason}"
         elif self._guesses:
             title = f"Bonus: {last}"
-            sentence = f"Every guess was accepted, and the forward has one more distribution. {reason}"
+            sentence = f"Every guess was accepted, and the forward pass gives one more distribution. {reason}"
         return self._step("commit", title, f"{sentence} {gain}", self._accepted, chart, draw)
 
     def _source(self, draw: Draw | None) -> tuple[str, Chart]:

@@ -14,7 +14,7 @@ from minispec.io.trace import ObservedRound
 from minispec.show.step_html import PAGE, stepper_html
 from minispec.show.step_records import Step, Token
 from minispec.show.step_rounds import ENDS, RoundSteps, settled
-from minispec.show.text import check_chain, count, live_rounds, printable, quoted
+from minispec.show.text import check_chain, count, decided, live_rounds, printable, quoted, verdicts
 
 RoundRow = tuple[ObservedRound, int]  # a round, and the row of it that is shown
 
@@ -127,7 +127,7 @@ def _prefill(
 
 def _sum_up(live_rows: Sequence[RoundRow], end: str | None) -> tuple[str, str]:
     tokens = sum(len(r.emitted[row]) for r, row in live_rows)
-    accepted = sum(r.accepted(row) for r, row in live_rows)
+    accepted = sum(verdicts(r, row).count("accepted") for r, row in live_rows)
     title = f"{count(tokens, 'token')} in {count(len(live_rows), 'target call')}"
     if not live_rows:
         return title, "Nothing was decoded."
@@ -135,6 +135,6 @@ def _sum_up(live_rows: Sequence[RoundRow], end: str | None) -> tuple[str, str]:
         f"{end or 'The run goes on from here'}. Alone, the target needs {count(tokens, 'call')}; here it "
         f"needed {len(live_rows)}."
     )
-    if tested := sum(r.tested(row) or 0 for r, row in live_rows):
+    if tested := sum(decided(r, row) for r, row in live_rows):
         sentence += f" Of {tested} guesses tested, {accepted} were accepted."
     return title, sentence

@@ -5,13 +5,14 @@ correction. Terminals that cannot print the glyphs get ASCII characters.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
 from minispec.core.records import Round
-from minispec.io.stream import TextStream
+from minispec.io.stream import StopSearch, TextStream
 from minispec.io.tokenizer import Tokenizer
 from minispec.io.trace import ObservedRound, Trace, row_of
 from minispec.show.signs import STATES
@@ -87,10 +88,21 @@ def kinds(r: Round, row: int) -> list[str]:
 
 
 def verdicts(r: Round, row: int) -> list[str]:
-    """Returns for each drafted token of a row whether it was `accepted`, `rejected`, or `untested`."""
+    """Returns for each drafted token of a row whether it was `accepted`, `rejected`, or `untested`.
+
+    What was drafted after the end of the text counts as untested, whatever the verifier made of it.
+    """
     drafted = r.drafted(row)
+    if r.kind(row) == "draft":
+        return (["accepted"] * len(r.emitted[row]) + ["untested"] * drafted)[:drafted]
     after = "untested" if r.stops_at_first_rejection else "rejected"
     return (["accepted"] * r.accepted(row) + ["rejected"] + [after] * drafted)[:drafted]
+
+
+def decided(r: Round, row: int) -> int:
+    """Returns how many tests of a row's draft decided anything: those up to the end of the text."""
+    tested = r.tested(row) or 0
+    return min(tested, len(r.emitted[row])) if r.kind(row) == "draft" else tested
 
 
 def with_rejected(r: Round, row: int) -> list[tuple[int, str]]:
@@ -122,25 +134,60 @@ def needs_catch_up(r: ObservedRound, row: int = 0) -> bool:
     return lengths is not None and lengths.verified[row] < lengths.after[row]
 
 
-def spelled(tokens: Iterable[tuple[int, str]], tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
-    """Yields what is shown of tokens, given with their kinds, each with its kind.
+class Piece(NamedTuple):
+    """What is shown of a token."""
 
-    A character of several tokens appears with the last of them. What was rejected is no part of the text, and
-    ends no line.
+    text: str
+    kind: str  #: of the token; empty where it has no sign
+    start: int  #: where it begins in the decoded text
+    size: int  #: how many characters of that text it is, 0 for what is no part of it
+
+
+def spelled(tokens: Iterable[tuple[int, str]], tokenizer: Tokenizer) -> Iterator[Piece]:
+    """Yields what is shown of tokens, given with their kinds.
+
+    A character of several tokens appears with the last of them. A token that was rejected ends no line.
     """
     pieces = TextStream(tokenizer)
     last = ""
+    length = 0
     for token, kind in tokens:
         if token in tokenizer.ends:
-            yield " <end>", kind
+            yield Piece(" <end>", kind, length, 0)
         elif kind == "rejected":
-            yield printable(tokenizer.piece(token)).replace("\n", "\\n"), kind
+            yield Piece(tokenizer.piece(token).replace("\n", "\\n"), kind, length, 0)
         else:
             last = kind
             if text := pieces.push(token):
-                yield printable(text), kind
+                yield Piece(text, kind, length, len(text))
+                length += len(text)
     if text := pieces.flush():
-        yield printable(text), last
+        yield Piece(text, last, length, len(text))
+
+
+def up_to_stop(pieces: Iterable[Piece], stops: Sequence[str]) -> Iterator[Piece]:
+    """Yields pieces that end before the first stop text, as soon as none can begin in them.
+
+    Of a piece in which the stop text begins the text before it is yielded, without a sign, because that token
+    is not wholly before it. A piece that is no part of the text goes with the one after it.
+    """
+    search = StopSearch(stops)
+    waiting: list[Piece] = []
+    certain = 0  # how much of the text is before any stop text
+    for piece in pieces:
+        waiting.append(piece)
+        certain += len(search.push(piece.text)) if piece.size else 0
+        complete = [i for i, each in enumerate(waiting, 1) if each.size and each.start + each.size <= certain]
+        if complete:
+            yield from waiting[: complete[-1]]
+            del waiting[: complete[-1]]
+        if search.found:
+            break
+    if search.found:
+        cut = [piece for piece in waiting if piece.start < certain and piece.size]
+        yield from (piece._replace(text=piece.text[: certain - piece.start], kind="") for piece in cut)
+    else:
+        yield from waiting
 
 
 def signed(text: str, kind: str, glyphs: Glyphs) -> Text:
@@ -148,6 +195,9 @@ def signed(text: str, kind: str, glyphs: Glyphs) -> Text:
 
     A token of blanks alone has its sign before them, because after them it would belong to the next token.
     """
+    text = printable(text)
+    if not kind:
+        return Text(text)
     word = text.lstrip() or text
     blanks = text.removesuffix(word)
     style = COLOURS[kind]
@@ -155,16 +205,19 @@ def signed(text: str, kind: str, glyphs: Glyphs) -> Text:
     return Text.assemble(blanks, (glyphs[kind], f"bold {style}"), (word, struck))
 
 
-def marked(rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, prompt: int = 0) -> Iterator[Text]:
+def marked(
+    rounds: Iterable[Round], tokenizer: Tokenizer, glyphs: Glyphs, prompt: int = 0, stops: Sequence[str] = ()
+) -> Iterator[Text]:
     """Yields a prompt's decoded text as it comes, token by token, each with its sign and in its colour.
 
     Before a correction stands the drafted token that it replaces: struck through, and not part of the text.
-    The pieces are to be printed one after another, without line ends of their own.
+    Nothing is yielded beyond the first of some stop texts. The pieces are to be printed one after another,
+    without line ends of their own.
     """
     rows = ((r, row_of(r, prompt)) for r in rounds)
     tokens = (token for r, row in rows if row is not None for token in with_rejected(r, row))
-    for text, kind in spelled(tokens, tokenizer):
-        yield signed(text, kind, glyphs)
+    for piece in up_to_stop(spelled(tokens, tokenizer), stops):
+        yield signed(piece.text, piece.kind, glyphs)
 
 
 def round_line(r: Round, row: int, tokenizer: Tokenizer, glyphs: Glyphs) -> Text:
@@ -173,16 +226,16 @@ def round_line(r: Round, row: int, tokenizer: Tokenizer, glyphs: Glyphs) -> Text
     Drafted tokens that the end of the text or a limit cut off appear on the left only.
     """
     drafted = [(token, "drafted") for token in r.draft.tokens[row, : r.drafted(row)].tolist()]
-    guesses = "".join(text for text, _ in spelled(drafted, tokenizer)) or "nothing"
+    guesses = "".join(piece.text for piece in spelled(drafted, tokenizer)) or "nothing"
     if r.draft.parents is not None:
         guesses = f"a tree of {count(len(drafted), 'token')}"
     emitted = Text()
-    for text, kind in spelled(with_rejected(r, row), tokenizer):
-        emitted.append_text(signed(text.replace("\n", "\\n"), kind, glyphs))
+    for piece in spelled(with_rejected(r, row), tokenizer):
+        emitted.append_text(signed(piece.text.replace("\n", "\\n"), piece.kind, glyphs))
     first = len(emitted.plain) - len(emitted.plain.lstrip())  # the blank that the first token begins with
     return Text.assemble(
         "draft: ",
-        (guesses.replace("\n", "\\n").removeprefix(" "), COLOURS["drafted"]),
+        (printable(guesses).replace("\n", "\\n").removeprefix(" "), COLOURS["drafted"]),
         "  ->  " if glyphs is PLAIN else f"  {STATES['pending'].glyph}  ",
         emitted[first:],
         f"    {count(len(r.emitted[row]), 'token')}, 1 target call",

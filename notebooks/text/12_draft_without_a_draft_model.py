@@ -169,7 +169,7 @@ for r in [r for r in runs[1].rounds if r.drafted(0)][:4]:
         sign = "✓" if i < r.accepted(0) else "✗"
         p = float(r.target_probs[0, i, x])
         q = float(r.draft.probs[0, i, x])
-        print(f"{sign} {words[x]!r}: q = {q:g}, p/q = {p / q:.3f};", end=" ")
+        print(f"{sign}{words[x]!r}: q = {q:g}, p/q = {p / q:.3f};", end=" ")
     print(f"then {words[r.emitted[0][-1]]!r}")
 lengths = [r.drafted(0) for r in runs[1].rounds]
 print("drafted, round by round:", *lengths)

@@ -1,10 +1,13 @@
 """How `minispec generate` ends: at the cap, the context's end, end-of-text, a stop text."""
 
+import re
+
 import pytest
 import torch
 from pairs import build_pair, random_models, tiny_tokenizer
 
 from minispec.io.checkpoint import load_pair
+from minispec.show.text import printable
 
 GREEDY = "--verifier greedy"
 
@@ -72,16 +75,54 @@ def test_end_of_text_ends_a_text(generate, silent_pair):
     assert (ignored["tokens"], ignored["finish"]) == ([0] * 7, "cap")
 
 
-def test_the_first_of_several_stop_texts_cuts(generate):
-    """Of several stops the first to come cuts, speculatively as alone; one that never comes does not."""
-    whole = generate(GREEDY)["text"]
-    early = whole[9:12]
-    stops = ("--stop", whole[20:23], "--stop", early)
-    cut = generate(GREEDY, *stops)
-    alone = generate(f"{GREEDY} --target-only", *stops)
-    assert cut["text"] == alone["text"] == whole[: whole.index(early)]
-    assert cut["finish"] == alone["finish"] == "eos"
-    assert generate(f"{GREEDY} --stop 'no such thing'")["text"] == whole
+def stop_texts(whole, tokens):
+    """Returns options of ten kinds of stop texts: in tokens, across tokens, two, none there."""
+    decode = tiny_tokenizer().decode
+    ends = [len(decode(tokens[: n + 1])) for n in range(len(tokens))]
+    longest = max(range(len(tokens) - 1), key=lambda n: ends[n + 1] - ends[n])  # and begins after the first
+    stops = {
+        "a token": [whole[ends[2] : ends[3]]],
+        "two tokens": [whole[ends[3] : ends[5]]],
+        "across a token's end": [whole[ends[8] - 1 : ends[8] + 1]],
+        "across a long token's end": [whole[ends[longest + 1] - 1 : ends[longest + 1] + 2]],
+        "inside a token": [whole[ends[longest] + 1 : ends[longest + 1]]],
+        "the first character": [whole[0]],
+        "the end": [whole[-3:]],
+        "two, the later one first": [whole[ends[9] :], whole[ends[5] : ends[7]]],
+        "of the prompt": [" cat sat"],
+        "of no text": ["no such thing"],
+    }
+    return {kind: [each for stop in found for each in ("--stop", stop)] for kind, found in stops.items()}
+
+
+def shown_text(output, prompt):
+    """Returns the text that a terminal showed, without signs, what was rejected, and blanks."""
+    text = output.removeprefix(prompt)[: output.index("\n  ✓ drafted and accepted") - len(prompt)]
+    return "".join(re.sub("✗[^↳]*↳|[✓↳★]|<end>", "", text).split())
+
+
+@pytest.mark.parametrize("settings", [GREEDY, "--seed 1", "--seed 2 --temperature 0.6 --drafter ngram"])
+def test_a_stop_text_ends_all_of_a_text(document, generate, pair, settings):
+    """Ids, text, log-probabilities, stream and counts end together; rounds stay as they were verified."""
+    line = f"{settings} --k 6 --logprobs --max-new-tokens 30 --ignore-eos"
+    whole = generate(line)
+    for kind, stops in stop_texts(whole["text"], whole["tokens"]).items():
+        prompt = ("--pair", pair, "--prompt", "The cat sat")
+        cut, shown = document(f"generate {line} --stream", *prompt, *stops)
+        starts = [whole["text"].find(stop) for stop in stops[1::2] if stop in whole["text"]]
+        text = whole["text"][: min(starts)] if starts else whole["text"]
+        n = len(cut["tokens"])
+        assert (cut["text"], cut["tokens"]) == (text, whole["tokens"][:n]), kind
+        ends = [len(tiny_tokenizer().decode(whole["tokens"][:i])) for i in (n, n + 1)]
+        assert ends[0] <= len(text) and (ends[1] > len(text) or n == len(whole["tokens"])), kind
+        assert cut["logprobs"] == whole["logprobs"][:n], kind
+        assert cut["finish"] == ("stop" if starts else "cap"), kind
+        assert shown_text(shown, "The cat sat") == "".join(printable(text).split()), kind
+        assert cut["tokens_per_target_call"] == n / cut["target_calls"], kind
+        rounds = whole["rounds"][: len(cut["rounds"])]
+        assert cut["rounds"] == rounds and len(rounds) == cut["target_calls"], kind
+        earlier = tiny_tokenizer().decode([token for r in rounds[:-1] for token in r["emitted"]])
+        assert not any(stop in earlier for stop in stops[1::2]), kind
 
 
 @pytest.mark.parametrize("drafter", ["model", "tree"])

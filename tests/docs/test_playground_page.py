@@ -150,7 +150,7 @@ def test_the_reader_drafts(browser):
         page.locator("[name=draft]").fill(" sat on the floor and more")
         page.locator("[name=draft]").press("Enter")
         drafted = page.locator("#play-round [data-state=drafted]").all_text_contents()
-        assert drafted == [" sat", " on", " the", " floor"]
+        assert drafted == ["sat", "on", "the", "floor"]
         assert "1.000" in text(page, "bars")
         run(page)
         assert text(page, "say").startswith("Round 1.")

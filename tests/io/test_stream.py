@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minispec import stream, train_tokenizer
-from minispec.io.stream import TextStream, cut, until
+from minispec.io.stream import TextStream, before_stop, until
 
 REPLACEMENT = "\ufffd"
 
@@ -76,12 +76,78 @@ def test_rounds_stream_as_text(tokenizer):
 # Stop texts.
 
 
-def test_a_text_is_cut_before_the_first_stop():
-    """Of several stops the one that comes first in the text counts; no stops cut nothing."""
-    stops = ["!", " w", "zzz"]
-    assert cut("hello world!", stops) == "hello"
-    assert cut("hi!", stops) == "hi"
-    assert cut("nothing", stops) == cut("nothing", []) == "nothing"
+@pytest.mark.parametrize(
+    ("text", "stops", "shown"),
+    [
+        ("hello world!", ["!", " w", "zzz"], "hello"),
+        ("hi!", ["!", " w"], "hi"),
+        ("nothing", ["zzz"], None),
+        ("nothing", [], None),
+        ("aab", ["ab"], "a"),
+        ("abcd", ["b", "abcd"], "a"),  # the first to be complete, however the text comes
+        ("abcd", ["bc", "abc"], ""),  # of two that end together, the longer
+        ("wait", ["waiting"], None),
+        ("wörld 😀", ["😀"], "wörld "),
+    ],
+)
+def test_a_text_ends_before_the_first_stop(text, stops, shown):
+    """Tokens, text and stream agree, in rounds of any size."""
+    tokens = CHARACTERS.encode(text)
+    kept = text if shown is None else shown
+    assert before_stop(tokens, CHARACTERS, stops) == (CHARACTERS.encode(kept), kept, shown is not None)
+    for sizes in ([], [1] * (len(tokens) - 1), [2]):
+        assert "".join(stream(in_rounds(tokens, sizes), CHARACTERS, 1, stops)) == kept
+
+
+def reference(tokens, tokenizer, stops):
+    """Returns tokens and text before the first stop, by the bytes of the text and of each token."""
+    text = tokenizer.decode(tokens)
+    for end in range(len(text) + 1):
+        starts = [end - len(stop) for stop in stops if text[:end].endswith(stop)]
+        if starts:
+            text = text[: min(starts)]
+            break
+    size = len(text.encode())
+    kept = [n for n in range(len(tokens) + 1) if len(b"".join(map(tokenizer.bytes_of, tokens[:n]))) <= size]
+    return tokens[: max(kept)], text
+
+
+LETTERS = st.text("abé😀", max_size=12)
+STOPS = st.lists(st.text("abé😀", min_size=1, max_size=4), max_size=3)
+SPELLING = train_tokenizer(["ab aé 😀b éa abab " * 9], "bpe", 275)
+
+
+@given(
+    LETTERS,
+    st.lists(st.text("abé😀", min_size=1, max_size=4), max_size=3),
+    st.lists(st.integers(0, 3), max_size=5),
+)
+def test_any_stop_texts_end_any_text(text, stops, sizes):
+    """Inside a token, across tokens, several at once: by another way to find them, and in rounds of any size.
+
+    And the stream shows nothing that it would have to take back.
+    """
+    for tokenizer in (CHARACTERS, SPELLING):
+        tokens = tokenizer.encode(text)
+        kept, shown = reference(tokens, tokenizer, stops)
+        assert before_stop(tokens, tokenizer, stops)[:2] == (kept, shown)
+        rounds = in_rounds(tokens, sizes if sum(sizes) <= len(tokens) else [])
+        assert "".join(stream(until(rounds, tokenizer, stops, 1), tokenizer, 1, stops)) == shown
+
+
+def test_a_stream_holds_back_what_may_become_a_stop_text():
+    """As much as that and no more: it comes once the text goes on otherwise, or ends."""
+    tokens = CHARACTERS.encode("so sto stop")
+    assert list(stream(in_rounds(tokens, []), CHARACTERS, 1, ["stop"])) == ["so", " ", "sto "]
+    assert list(stream(in_rounds(tokens[:6], []), CHARACTERS, 1, ["stop"])) == ["so", " ", "sto"]
+
+
+def test_an_empty_stop_text_is_refused():
+    for end in (until, stream):
+        with pytest.raises(ValueError, match="stop text"):
+            list(end([], CHARACTERS, stops=["a", ""]))
+    with pytest.raises(ValueError, match="stop text"):
+        before_stop([], CHARACTERS, [""])
 
 
 def test_rounds_end_with_the_one_that_holds_the_stop():

@@ -116,6 +116,29 @@ def test_a_rejected_token_stays_on_its_line():
     assert plain(wrong, PLAIN) == r"-\n>X -<end>>Y"
 
 
+@pytest.mark.parametrize(
+    ("stops", "shown"),
+    [
+        (["Y"], "✓a✓b✗c↳X✓a✓b✓c"),
+        (["cY"], "✓a✓b✗c↳X✓a✓b"),
+        (["X"], "✓a✓b"),  # what it replaces goes with it
+        (["bXab"], "✓a"),
+        (["Yz"], "✓a✓b✗c↳X✓a✓b✓c★Y"),
+    ],
+)
+def test_nothing_is_shown_beyond_a_stop_text(stops, shown):
+    """It counts what is in the text: a rejected token is not."""
+    pieces = marked([CORRECTED, PRAISED], TOKENIZER, FANCY, stops=stops)
+    assert "".join(piece.plain for piece in pieces) == shown
+
+
+def test_a_token_that_holds_the_stop_text_has_no_sign():
+    """What it has of the text before the stop is plain, because the token is none of the text's."""
+    tokenizer, encode = words_of(" sat on the mat floor")
+    (r,) = by_hand([0], (encode(" sat on"), 2, encode(" floor")[0]), ids=400).rounds
+    assert "".join(piece.plain for piece in marked([r], tokenizer, FANCY, stops=["oor"])) == " ✓sat ✓on fl"
+
+
 CONTROLS = ["\x1b[31m", "\x07", "\x08", "\r", "\x0b", "\x7f", "\x9b2J", "\u202e", "\u2028"]
 
 

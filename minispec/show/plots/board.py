@@ -36,8 +36,8 @@ class Cell:
 
 
 def tile(look: State, word: str = "") -> Cell:
-    """Returns a tile with the sign of a look, and a word after it."""
-    return Cell(f"{look.glyph} {word}".strip(), look)
+    """Returns a tile with the sign of a look, and a word directly after it."""
+    return Cell(look.glyph + word, look)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def timeline(trace: Trace, words: Sequence[str], times: WorkTimes | None = None,
 
 def _signed(span: Span, words: Sequence[str]) -> list[str]:
     """How the tokens stand under a forward: each after the glyph of its state."""
-    return [f"{STATES[state].glyph} {shown(words[token])}" for token, state in span.judged]
+    return [STATES[state].glyph + shown(words[token]) for token, state in span.judged]
 
 
 def _draw(alone: Sequence[Span], names: Sequence[str], fast: Sequence[Span], words: Sequence[str]) -> Figure:

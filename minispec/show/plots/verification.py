@@ -10,11 +10,10 @@ from minispec.io.trace import Trace
 from minispec.show.plots import charts
 from minispec.show.plots.board import GREY, WORDS, Cell, Line, in_order, tile, tiled, twin_of, widest, worded
 from minispec.show.plots.style import TEXT, Picture, aligned, sheet
-from minispec.show.signs import SIGNS, STATES, State
-from minispec.show.text import check_chain, count, live_rounds, probability, quoted, shown, verdicts
+from minispec.show.signs import STATES, State
+from minispec.show.text import check_chain, count, decided, live_rounds, probability, quoted, shown, verdicts
 
 MAX_POSITIONS = 28  # positions along a text in one figure
-LOOKS = STATES | SIGNS["verdicts"]
 OUTCOMES = WORDS["verification"]["outcomes"]
 
 
@@ -32,7 +31,7 @@ class DraftedToken:
     favourite: int  #: the target's most probable token there, which `verify_greedy` compares with
     drawn: float | None  #: the number that was compared with `acceptance`, where it is known
     accepted: bool  #: whether it was
-    state: str  #: `accepted`, `rejected`, `untested`, or `cut`: accepted, but after the end of the text
+    state: str  #: `accepted`, `rejected`, or `untested`: after a rejection or the end of the text
     added: str  #: after the last one that a round tests: the text of the target's token
 
 
@@ -68,7 +67,7 @@ def drafted_tokens(
                 favourite=best[i],
                 drawn=drawn[i] if i < len(drawn) and i <= accepted else None,
                 accepted=i < accepted,
-                state="cut" if len(emitted) <= i < accepted else state,
+                state=state,
                 added=words[emitted[-1]] if i + 1 == last else "",
             )
         )
@@ -90,14 +89,14 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
     accepted = r.accepted(0)
     added = words[r.emitted[0][-1]]
     outcomes = [f"{quoted(test.word)} {OUTCOMES[test.state]}" for test in tests]
-    verdict = [tile(LOOKS[test.state], shown(test.word)) for test in tests]
+    verdict = [tile(STATES[test.state], shown(test.word)) for test in tests]
     lines = [Line("verdict", verdict)]
     states = [test.state for test in tests]
     if kind == "correction":
-        lines.append(Line("instead", [Cell()] * accepted + [tile(LOOKS[kind], shown(added))]))
+        lines.append(Line("instead", [Cell()] * accepted + [tile(STATES[kind], shown(added))]))
         outcomes.insert(accepted + 1, f"replaced by {quoted(added)}")
     elif kind == "bonus":
-        verdict.append(tile(LOOKS[kind], shown(added)))
+        verdict.append(tile(STATES[kind], shown(added)))
         outcomes.append(f"then {quoted(added)}, {STATES[kind].word}")
     if (r.target_probs[0].amax(-1) == 1).all():
         numbers = {"target's choice": [shown(words[t.favourite]) * (t.state != "untested") for t in tests]}
@@ -108,13 +107,13 @@ def verification_strip(r: Round, words: Sequence[str], drawn: Sequence[float | N
             "min(1, p/q)": [probability(t.acceptance) * (t.state != "untested") for t in tests],
             "drawn": ["" if t.drawn is None else f"{t.drawn:.2f}" for t in tests],
         }
-    inks = [GREY if test.state in ("untested", "cut") else "black" for test in tests]
+    inks = [GREY if test.state == "untested" else "black" for test in tests]
     for name, texts in numbers.items():
         if any(texts):
             lines.append(Line(name, [Cell(text, colour=ink) for text, ink in zip(texts, inks, strict=True)]))
     return worded(
         "verification",
-        tiled(lines, key=in_order([*states, kind], LOOKS)),
+        tiled(lines, key=in_order([*states, kind])),
         twin_of(lines),
         "nothing-drafted" if kind == "bonus" and not tests else kind,
         accepted=accepted,
@@ -137,10 +136,9 @@ def positions_of(trace: Trace, words: Sequence[str], prompt: int = 0) -> list[Dr
     """
     tests: list[DraftedToken] = []
     for r, row in live_rounds(trace, prompt):
-        tested = r.tested(row)
-        if tested is None:
+        if r.tested(row) is None:
             raise ValueError(f"round {r.index}: the rule looks past rejections, so no token has its own test")
-        tests += drafted_tokens(r, words, row)[:tested]
+        tests += drafted_tokens(r, words, row)[: decided(r, row)]
     return tests
 
 
@@ -156,7 +154,7 @@ def along_the_text(positions: Sequence[DraftedToken]) -> Picture:
         columns.append((x.word, STATES["accepted" if x.accepted else "rejected"], x))
         if x.added:
             columns.append((x.added, STATES["bonus" if x.accepted else "correction"], None))
-    labels = [f"{shown(word)} {look.glyph}" for word, look, _ in columns]
+    labels = [f"{look.glyph}{shown(word)}" for word, look, _ in columns]
     figure = sheet(max(2.2 + 0.42 * len(labels), 9.0), 5.9 + widest(labels))
     upper, lower = figure.subplots(2, 1, sharex=True)
     twin = [["", "min(1, p/q)", "TV"], *([label, "", ""] for label in labels)]

@@ -19,7 +19,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from minispec.core.rng import SeededRng
+from minispec.core.rng import SEEDS, SeededRng, checked_seed
 from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.evidence.checker.calls import Broken, Refused, decide
 from minispec.evidence.checker.guard import called, time_limit
@@ -68,12 +68,12 @@ def check_verifier(
             instance is left out.
         instances: what to try; by default `standard_instances()`, or `greedy_instances()` for a verifier
             that needs temperature 0. If it takes none of these, `large_instances()` are tried. For trees give
-            `tree_instances()`, of the kinds that it claims.
+            `tree_instances()`; those with other candidates than the `Verifier` is for are left out.
         tolerance: probabilities of texts may differ by this, where they are exact.
         samples: how many to draw of an instance, if the rule has to be sampled; a twentieth of it, if it
             takes one row at a time.
-        seed: of everything that is drawn. Torch's own generator is seeded too, for rules that use it, and is
-            put back.
+        seed: of everything that is drawn, 0 to 2³² − 1. Torch's own generator is seeded too, for rules that
+            use it, and is put back.
         limit: seconds that one call of the rule may take, or None. It needs the main thread, and a system
             that has SIGALRM.
 
@@ -88,6 +88,7 @@ def check_verifier(
         raise ValueError(f"tolerance must be 0 to {MAX_TOLERANCE:g}, not {tolerance}")
     if samples < 1:
         raise ValueError(f"samples must be 1 or more, not {samples}")
+    seed = checked_seed(seed)
     with time_limit(limit):
         pass  # whether it can be kept is found out before the rule is called
     verifier = as_verifier(verifier)
@@ -240,7 +241,9 @@ class Checker:
         share = FALSE_ALARM / max(1, len(chosen))
         count = max(1, self.samples // SINGLY) if one_by_one else self.samples
         return [
-            compare_samples(self.verifier, instance, count, share, self.seed + 2 * number, one_by_one)
+            compare_samples(
+                self.verifier, instance, count, share, (self.seed + 2 * number) % SEEDS, one_by_one
+            )
             for number, instance in enumerate(chosen)
         ]
 

@@ -100,12 +100,13 @@ def check_verifier(
         family = sorted(instances, key=lambda instance: instance.size)
     if not family:
         raise ValueError("there is no instance to try; give at least one")
+    family, omitted = split_by_candidates(verifier, family)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         checker = Checker(verifier, family, tolerance, samples, seed)
         report = checker.judge()
         if instances is not None:
-            return report
+            return replace(report, omitted=(*omitted, *report.omitted))
         if not any(result.applies for result in report.results):
             larger = replace(checker, family=large_instances(certain=verifier.greedy), is_small=False).judge()
             if any(result.applies for result in larger.results):
@@ -117,6 +118,18 @@ def check_verifier(
         if checker.call_error(tree_drafts, torch.arange(1)) is None:
             notes += ("it takes trees of candidates too, and was tried on chains only",)
     return replace(report, notes=notes)
+
+
+def split_by_candidates(
+    verifier: Verifier, family: Sequence[Instance]
+) -> tuple[Sequence[Instance], list[InstanceResult]]:
+    """Returns the instances whose candidates the rule is for, and the others with the reason to omit them."""
+    if verifier.candidates == "any":
+        return family, []
+    kept = [instance for instance in family if verifier.accepts_candidates(instance.drafts().draft)]
+    why = f"the {verifier.name} rule is for independent candidates, and these are not: "
+    others = [instance for instance in family if instance not in kept]
+    return kept, [InstanceResult(instance, left_out=why + instance.choice) for instance in others]
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from minispec.io.source import load_model
 from minispec.io.stream import stream
 from minispec.io.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 from minispec.io.trace import CacheLengths, Statistics, Trace
+from minispec.verifiers.block import verify_block
 from minispec.verifiers.coupled import KeyedRng, verify_coupled
 from minispec.verifiers.fixed_width import FixedWidth
 
@@ -83,6 +84,7 @@ __all__ = [
     "speculate",
     "stream",
     "train_tokenizer",
+    "verify_block",
     "verify_coupled",
     "verify_greedy",
     "verify_rejection",

@@ -30,7 +30,7 @@ def exported(_):
         if names:
             parts.append(f"## From [`minispec.{package}`]({package}.md)\n\n| name | what it is |\n|---|---|")
             for name in sorted(names, key=str.lower):
-                says = getattr(minispec, name).__doc__.strip().splitlines()[0].replace("|", "\\|")
+                says = documented(name).__doc__.strip().splitlines()[0].replace("|", "\\|")
                 parts.append(f"| {{py:obj}}`~{home(name)}.{name}` | {says} |")
             parts.append("")
     return "\n".join(parts)
@@ -38,7 +38,13 @@ def exported(_):
 
 def home(name):
     """Returns the module in which an exported object stands."""
-    return getattr(minispec, name).__module__
+    return documented(name).__module__
+
+
+def documented(name):
+    """Returns what says where an exported object stands, and what it is: of a verifier its rule."""
+    thing = getattr(minispec, name)
+    return thing.decide if isinstance(thing, minispec.Verifier) else thing
 
 
 def resolve_exported(app, env, node, contnode):

@@ -9,6 +9,7 @@ truncates each row to what was real.
 """
 
 from collections.abc import Sequence
+from operator import index
 
 import torch
 from torch import Tensor
@@ -154,8 +155,9 @@ class KVCache:
 
         Raises:
             ValueError: if a length is negative or more than the row holds.
+            TypeError: if it is no integer.
         """
-        new_lengths = [int(n) for n in lengths]
+        new_lengths = [index(n) for n in lengths]
         if len(new_lengths) != self.rows:
             raise ValueError(f"truncate needs {self.rows} lengths, one per row, not {len(new_lengths)}")
         for row, (old, new) in enumerate(zip(self._lengths, new_lengths, strict=True)):
@@ -181,23 +183,26 @@ class KVCache:
 
         Raises:
             ValueError: if they do not ascend, or lie beyond what the row holds.
+            TypeError: if one is no integer.
         """
-        self.check_slots(indices)
-        for row, slots in enumerate(indices):
+        kept = self.checked_slots(indices)
+        for row, slots in enumerate(kept):
             unmoved = sum(
                 position == slot for position, slot in enumerate(slots)
             )  # once one moves, so do all after it
-            moved = list(slots[unmoved:])
+            moved = slots[unmoved:]
             if moved:
                 self._keys[:, row, :, unmoved : len(slots)] = self._keys[:, row, :, moved]
                 self._values[:, row, :, unmoved : len(slots)] = self._values[:, row, :, moved]
-        self._lengths = [len(slots) for slots in indices]
+        self._lengths = [len(slots) for slots in kept]
 
-    def check_slots(self, indices: Sequence[Sequence[int]]) -> None:
-        """Raises ValueError if the slots to keep do not ascend, or lie beyond what a row holds."""
-        for row, (slots, length) in enumerate(zip(indices, self._lengths, strict=True)):
-            if list(slots) != sorted(set(slots) & set(range(length))):
+    def checked_slots(self, indices: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Returns the slots to keep of each row as plain integers; what `gather` raises if they are wrong."""
+        kept = [[index(slot) for slot in slots] for slots in indices]
+        for row, (slots, length) in enumerate(zip(kept, self._lengths, strict=True)):
+            if slots != sorted(set(slots) & set(range(length))):
                 raise ValueError(f"row {row}: the slots to keep must ascend from 0 to at most {length - 1}")
+        return kept
 
 
 def minus_infinity(invisible: Tensor, dtype: torch.dtype) -> Tensor:

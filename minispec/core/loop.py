@@ -92,8 +92,9 @@ def speculate(
 
     Raises:
         ValueError: on requests that cannot be decoded, a negative k, no row, a missing drafter, different
-            vocabularies, a greedy verifier at a temperature above 0, a draft that does not fit its round, or
-            a tree for a target or a verifier that takes none.
+            vocabularies, a greedy verifier at a temperature above 0, a draft that does not fit its round, a
+            tree for a target or a verifier that takes none, or a tree whose candidates were drawn in a way
+            for which the verifier is not lossless.
     """
     verifier = as_verifier(verifier)
     drafter = checked_drafter(drafter, k, target, verifier, warp)

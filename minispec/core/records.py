@@ -90,6 +90,15 @@ class Draft:
             depths[:, i + 1] = depths.gather(1, self.parents[:, i, None])[:, 0] + 1
         return depths[:, 1:]
 
+    @property
+    def has_independent_candidates(self) -> bool:
+        """Whether all candidates for one position were drawn from one q, as the only one of a chain is."""
+        if self.parents is None:
+            return True
+        siblings = (self.parents.diff(dim=1) == 0) & self.mask[:, 1:]  # [B, K-1]: they stand side by side
+        same_q = (self.probs[:, 1:] == self.probs[:, :-1]).all(-1)
+        return bool((same_q | ~siblings).all())
+
     def after(self, pending: Tensor) -> Tensor:
         """Returns what one forward reads: the pending tokens [B], each with its row's draft, [B, K+1]."""
         return torch.cat([pending[:, None], self.tokens], dim=1)

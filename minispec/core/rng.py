@@ -7,6 +7,7 @@ keep two promises. What is masked, or certain, draws nothing. What has probabili
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
 from typing import NamedTuple, Protocol
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 
 CERTAIN = 1 - 1e-12  # counts as 1: whether a number is drawn must not depend on rounding
 UNLIMITED = 2**62  # a budget that no text reaches
+SEEDS = 2**32  # of torch's generator, which reads no more bits; seeds that are counted on go round
 
 
 class RoundPlan(NamedTuple):
@@ -139,6 +141,14 @@ def check_one_a_row(probs: Tensor) -> None:
         raise ValueError(f"bernoulli takes one probability a row, [B], not {list(probs.shape)}")
 
 
+def checked_seed(seed: int, seeds: int = SEEDS) -> int:
+    """Returns a seed as a plain integer; ValueError if there are not so many, TypeError if it is none."""
+    number = index(seed)
+    if not 0 <= number < seeds:
+        raise ValueError(f"a seed must be 0 to {seeds - 1:,}, not {number}")
+    return number
+
+
 class SeededRng:
     """Draws from a generator with a seed: the one for everyday use.
 
@@ -146,8 +156,13 @@ class SeededRng:
     """
 
     def __init__(self, seed: int) -> None:
-        """Starts a stream of its own from a seed of 0 to 2³² − 1; torch reads no more bits than these."""
-        self._generator = torch.Generator().manual_seed(seed)
+        """Starts a stream of its own from a seed of 0 to 2³² − 1.
+
+        Raises:
+            ValueError: if the seed is another number.
+            TypeError: if it is no integer.
+        """
+        self._generator = torch.Generator().manual_seed(checked_seed(seed))
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Answers yes with the given probabilities: probs [B] -> [B] bool (see `Rng`).

@@ -7,6 +7,7 @@ rejection nothing later was proposed for the text that we now have.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -21,6 +22,13 @@ Decide = Callable[[Draft, Tensor, RoundRng], Verdict]
 that of the bonus. In a tree [:, 0] is that after the pending token, and [:, i + 1] that after token i.
 """
 
+Candidates = Literal["any", "independent"]
+"""How the candidates for one position of a tree must have been drawn.
+
+In any way, as long as each comes with the q that it was drawn from, given the earlier ones; or independently
+of each other, all from one q.
+"""
+
 
 @dataclass(frozen=True)
 class Verifier:
@@ -33,6 +41,8 @@ class Verifier:
         lossless: whether what is emitted is distributed as the target.
         stops_at_first_rejection: whether it looks at nothing after a rejected token.
         takes_tree: whether a draft may be a tree.
+        candidates: for which candidates of a tree it is lossless; others are refused. In a chain each token
+            is the only candidate for its position, so that both are the same.
     """
 
     name: str
@@ -41,6 +51,7 @@ class Verifier:
     lossless: bool = True
     stops_at_first_rejection: bool = True
     takes_tree: bool = False
+    candidates: Candidates = "any"
 
     def __call__(self, draft: Draft, target_probs: Tensor, rng: Rng | RoundRng) -> Verdict:
         """Decides (see `Decide`).
@@ -54,8 +65,14 @@ class Verifier:
             Accepted counts [B] and next tokens [B].
 
         Raises:
-            ValueError: if a tree was drafted, and the rule is one for chains.
+            ValueError: if a tree was drafted, and the rule is one for chains or not for such candidates.
         """
+        if not self.accepts_candidates(draft):
+            raise ValueError(
+                f"the {self.name} verifier needs candidates that were drawn independently from one q, but "
+                f"the q of these change from one to the next, as in drawing without replacement; draw them "
+                f"with_replacement, or use verify_tree"
+            )
         if not isinstance(rng, RoundRng):
             rng = RoundRng(rng, RoundPlan.unlimited(len(target_probs), target_probs.device))
         verdict = self.decide(draft, target_probs, rng)
@@ -64,6 +81,10 @@ class Verifier:
                 f"the {self.name} verifier verifies a chain, and a tree was drafted; use verify_tree"
             )
         return verdict
+
+    def accepts_candidates(self, draft: Draft) -> bool:
+        """Whether the candidates in a draft were drawn as `candidates` says."""
+        return self.candidates == "any" or draft.has_independent_candidates
 
 
 def as_verifier(verifier: Verifier | Decide) -> Verifier:

@@ -5,7 +5,8 @@ the positions that matter most, and the target reads all of it in the same forwa
 by level: all tokens of one depth are read at once, each seeing its own ancestors only.
 
 How candidates of one position are chosen is a function. It returns the distribution that the next one is
-drawn from, given those before it; a verifier needs no more than that (`verifiers/tree.py`).
+drawn from, given those before it; a verifier needs no more than that (`verifiers/tree.py`). For some it must
+be the same for all of them: `Verifier.candidates`.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from heapq import heappop, heappush
 import torch
 from torch import Tensor
 
+from minispec.core.batch import Prompts
 from minispec.core.draft import ModelDrafter, lags_behind
 from minispec.core.model import LanguageModel, Tree
 from minispec.core.records import Draft, Round
@@ -125,7 +127,8 @@ class TreeDrafter(ModelDrafter):
         Args:
             model: the draft model; it must have the target's vocabulary.
             parents: the shape, as in a `Draft`: of each token its parent, ascending.
-            choice: how candidates of one position are chosen.
+            choice: how candidates of one position are chosen; `verify_tree` takes them all, and
+                `verify_k_sequential` those of `with_replacement`.
             warp: how to warp the draft's logits; None: like the target's. Any is lossless.
 
         Raises:
@@ -138,6 +141,11 @@ class TreeDrafter(ModelDrafter):
         shape = torch.tensor([self.parents], dtype=torch.long, device=model.device)
         self._tree = Tree.after(torch.tensor([0]), shape)
         self._read: list[int] = []  # in this round, which have been read: 0 the pending one, i + 1 token i
+
+    def start(self, prompts: Prompts, hidden: Tensor) -> None:
+        """Reads all prompts but their last tokens into a new cache; hidden [B, n, D] is not used."""
+        super().start(prompts, hidden)
+        self._read = []  # the last run may have ended with a draft that its verifier refused
 
     def propose(self, pending: Tensor, k: int, warp: Warp, rng: RoundRng) -> Draft:
         """Proposes the tree, at most k deep, to follow the pending tokens [B]; rng draws the candidates."""

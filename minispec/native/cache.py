@@ -114,17 +114,18 @@ class NativeCache(KVCache):
 
         Raises:
             ValueError: if they do not ascend, or lie beyond what the row holds.
+            TypeError: if one is no integer.
         """
-        self.check_slots(indices)
+        kept = self.checked_slots(indices)
         model = self.owner()
         if model is None or self.capacity != model.max_length:
             raise ValueError("the cache is for a model that is gone, or another")
-        for row, slots in enumerate(indices):
+        for row, slots in enumerate(kept):
             unmoved = sum(position == slot for position, slot in enumerate(slots))
             for part in self._parts():
                 of_row = part[:, row]
-                of_row[:, :, unmoved : len(slots)] = of_row[:, :, list(map(index, slots[unmoved:]))]
-        self._lengths = list(map(len, indices))
+                of_row[:, :, unmoved : len(slots)] = of_row[:, :, slots[unmoved:]]
+        self._lengths = list(map(len, kept))
 
     def place(self, row: int, other: KVCache, source: int) -> None:
         """Takes over, into one row, what another cache of the same model holds in its row `source`.

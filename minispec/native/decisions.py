@@ -146,7 +146,7 @@ class NoiseRecord(SourceRecord):
     def __init__(self, source: KeyedRng, plan: RoundPlan) -> None:
         """Takes the seed, and where the round begins."""
         self._held = integers(plan.prompt_ids), integers(plan.starts)
-        super().__init__(None, 0, 0, source.key % 2**63, *map(ctypes.addressof, self._held))
+        super().__init__(None, 0, 0, source.key, *map(ctypes.addressof, self._held))
 
 
 def warp_record(warp: Warp) -> WarpRecord:

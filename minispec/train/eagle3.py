@@ -21,6 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from minispec.core.batch import Request
 from minispec.core.model import GPT, Block
+from minispec.core.rng import SEEDS
 from minispec.drafters.eagle3 import Eagle3Layer, JoinedBlock, TappedGPT
 from minispec.io.chat import mark_of, render_chats
 from minispec.io.files import read_json, read_table, write_json
@@ -142,7 +143,8 @@ def write_texts(
         known = len(texts)
         path = run / f"texts-{number}.json"
         if not path.is_file():
-            write_json(path, {"texts": write_batch(models, tokenizer, 1_000 * recipe.seed + number)})
+            batch_seed = (1_000 * recipe.seed + number) % SEEDS
+            write_json(path, {"texts": write_batch(models, tokenizer, batch_seed)})
         for ids, begin in read_json(path)["texts"]:
             text = Text(ids, begin)
             if texts.setdefault(tuple(ids), text) is text:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from minispec.core.loop import generate
 from minispec.core.model import GPT
-from minispec.core.rng import SeededRng
+from minispec.core.rng import SEEDS, SeededRng
 from minispec.core.warp import Warp
 from minispec.train.dataset import Sequences
 
@@ -63,7 +63,7 @@ def write_sequences(
             size = min(ROWS, count - first)
             rows = torch.randint(len(sequences), (size,), generator=order).tolist()
             prompts = sequences[rows][:, :opening]
-            rng = SeededRng((seed + len(batches)) % 2**32)
+            rng = SeededRng((seed + len(batches)) % SEEDS)
             steps = generate(
                 target, prompts.tolist(), max_new_tokens=width - opening, warp=Warp(temperature), rng=rng
             )

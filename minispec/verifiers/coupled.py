@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from minispec.core.records import Draft, Verdict
-from minispec.core.rng import Place, RoundRng, check_one_a_row
+from minispec.core.rng import Place, RoundRng, check_one_a_row, checked_seed
 from minispec.core.verify import Verifier
 
 
@@ -65,8 +65,8 @@ class KeyedRng:
     """
 
     def __init__(self, seed: int) -> None:
-        """Fixes the noise by a seed, any integer of up to 63 bits."""
-        self.key = seed
+        """Fixes the noise by a seed of 0 to 2⁶³ − 1; errors are those of `SeededRng`."""
+        self.key = checked_seed(seed, 2**63)
 
     def bernoulli(self, probs: Tensor, place: Place | None = None) -> Tensor:
         """Answers yes where that is certain, no where it is impossible: probs [B] -> [B] bool.
@@ -94,7 +94,7 @@ class KeyedRng:
         if place is None or place.positions is None:
             raise ValueError("keyed noise needs positions: give the offset of the token that is decided")
         device = probs.device
-        key = scramble(torch.tensor(self.key % 2**63, device=device))
+        key = scramble(torch.tensor(self.key, device=device))
         key = scramble(scramble(key + place.prompt_ids.to(device)) + place.positions.to(device))  # [B]
         ids = torch.arange(probs.shape[1], device=device)
         bits = scramble(key[:, None] + scramble(ids))  # [B, V]

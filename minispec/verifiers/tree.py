@@ -94,9 +94,10 @@ def accept_tree_greedy(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Ver
 def accept_k_sequential(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
     """Accepts each candidate with probability min(1, p/(γ·q)), until one is kept (Sun et al. 2023).
 
-    Lossless only for candidates that were drawn independently from one q, as by `with_replacement`. Then it
-    accepts at least 1 − 1/e of what the best rule for them would. Arguments and result are those of
-    `accept_tree`, target_probs being [B, K+1, V]; a chain has one candidate at each position, and γ = 1.
+    Lossless only for candidates that were drawn independently from one q, as by `with_replacement`;
+    `verify_k_sequential` refuses others. Then it accepts at least 1 − 1/e of what the best rule for them
+    would. Arguments and result are those of `accept_tree`, target_probs being [B, K+1, V]; a chain has one
+    candidate at each position, and γ = 1.
     """
     p = target_probs.double()
     q = draft.probs.double()
@@ -117,7 +118,11 @@ verify_tree_greedy = Verifier(
     "greedy", accept_tree_greedy, greedy=True, stops_at_first_rejection=False, takes_tree=True
 )
 verify_k_sequential = Verifier(
-    "k-sequential", accept_k_sequential, stops_at_first_rejection=False, takes_tree=True
+    "k-sequential",
+    accept_k_sequential,
+    stops_at_first_rejection=False,
+    takes_tree=True,
+    candidates="independent",
 )
 
 

@@ -121,6 +121,10 @@ def test_rules_for_trees_and_for_temperature_0(rules):
     assert report["passed"] and report["instances"] == 35
     report = requests("their_rules:right", trees=True)
     assert not report["passed"] and report["counterexample"]["parents"] == (0, 0)
+    report = requests("minispec.verifiers.tree:verify_k_sequential", trees=True)
+    assert report["passed"] and report["instances"] == 35
+    left_out = {row["why"].rpartition(": ")[2]: row["instances"] for row in report["left_out"]}
+    assert left_out == {"without replacement": 35, "most probable": 35, "greedy drafting": 35}
     assert requests("their_rules:greedy")["passed"] and requests("their_rules:right", greedy=True)["passed"]
 
 

@@ -1,5 +1,6 @@
 """The cache: lengths are all that changes on rollback, and ragged rows are each as if alone."""
 
+import numpy as np
 import pytest
 import tiny
 import torch
@@ -71,6 +72,24 @@ def test_lengths_that_cannot_be_are_refused(cache, lengths, message):
     with refused(message):
         cache.truncate(lengths)
     assert cache.row_lengths == (7, 7, 7)
+
+
+@pytest.mark.parametrize("number", [2.5, 2.0, torch.tensor(2.5), "2", None], ids=repr)
+def test_lengths_and_slots_that_are_no_integers_are_refused(cache, number):
+    """2.5 tokens are not 2; and an error changes nothing."""
+    with pytest.raises(TypeError):
+        cache.truncate([number, 1, 7])
+    with pytest.raises(TypeError):
+        cache.gather([[0, 1, number], [0, 1], [0]])
+    assert cache.row_lengths == (7, 7, 7)
+
+
+@pytest.mark.parametrize("integers", [np.array, torch.tensor, list])
+def test_lengths_and_slots_may_be_integers_of_any_kind(cache, integers):
+    cache.gather([integers([0, 2]), integers([0, 1, 4]), integers([1])])
+    assert cache.row_lengths == (2, 3, 1)
+    cache.truncate(integers([2, 0, 1]))
+    assert cache.row_lengths == (2, 0, 1) and {type(n) for n in cache.row_lengths} == {int}
 
 
 def test_memory_is_taken_once(model, cache):

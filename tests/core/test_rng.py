@@ -1,12 +1,14 @@
 """Random numbers: a seed says everything, what is certain draws nothing, and the distributions are right."""
 
+import numpy as np
 import pytest
 import torch
 from native_models import needs_compiler
+from refusals import refused
 from scipy import stats
 from tiny import place
 
-from minispec import SeededRng
+from minispec import KeyedRng, SeededRng
 from minispec.evidence.zoo.check_state import ConstantRng
 from minispec.native.decisions import NativeRng
 
@@ -36,6 +38,22 @@ def test_a_seed_fixes_a_stream_of_its_own():
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(1)
     assert draws(SeededRng(7)) == first != draws(SeededRng(8))
+
+
+@pytest.mark.parametrize(("rng", "last"), [(SeededRng, 2**32 - 1), (KeyedRng, 2**63 - 1)])
+def test_a_seed_outside_its_range_is_refused(rng, last):
+    """One more than the last would be seed 0 again, in silence; numbers of numpy and torch are taken."""
+    for seed in (-1, last + 1, 10**30):
+        with refused(f"seed must be 0 to {last:,}, not {seed}"):
+            rng(seed)
+    for seed in (2.5, 3.0, "1", None):
+        with pytest.raises(TypeError):
+            rng(seed)
+    everywhere = place(range(2), positions=torch.tensor([3, 4]))
+    dists = probs([0.2, 0.3, 0.5], [0.6, 0.2, 0.2])
+    drawn = [rng(seed).categorical(dists, everywhere).tolist() for seed in (7, np.int64(7), torch.tensor(7))]
+    assert drawn[0] == drawn[1] == drawn[2]
+    rng(0), rng(last)
 
 
 def test_what_has_probability_zero_never_happens_and_what_is_certain_always():

@@ -3,13 +3,24 @@
 from math import fsum
 
 import pytest
+import tiny
 import torch
 from drafts import decides_alike, random_draft
+from refusals import refused
 
-from minispec import check_verifier, verify_rejection
-from minispec.drafters.tree import greedy_drafting
+from minispec import Draft, SeededRng, check_verifier, observe, speculate, verify_rejection
+from minispec.drafters.medusa import Medusa, MedusaTreeDrafter
+from minispec.drafters.tree import (
+    TreeDrafter,
+    greedy_drafting,
+    most_probable,
+    with_replacement,
+    without_replacement,
+)
 from minispec.evidence.checker.instances import Instance, tree_instances
 from minispec.evidence.checker.trials import enumerate_rule
+from minispec.evidence.proof.models import with_normals
+from minispec.native import loop as native
 from minispec.verifiers import tree
 from minispec.verifiers.tree import scale, verify_k_sequential, verify_tree
 
@@ -40,14 +51,62 @@ def test_a_row_with_one_candidate_is_tested_as_with_one():
 
 
 def test_k_sequential_is_lossless_for_candidates_of_one_q(monkeypatch):
-    """On trees and ragged rows; not with a γ of 1, and not for candidates drawn in another way."""
+    """Exactly so on trees and ragged rows; with a γ of 1 it is not."""
     ours = tree_instances("with replacement")
-    others = tree_instances("without replacement")
-    report = check_verifier(verify_k_sequential, instances=ours[::6])
-    assert report.passed and report.method == "exact" and max(one.error for one in report.results) < 1e-14
-    assert not check_verifier(verify_k_sequential, instances=others[:15]).passed
+    report = check_verifier(verify_k_sequential, instances=ours)
+    assert report.passed and report.method == "exact" and report.omitted == ()
+    assert max(one.distance for one in report.results) < 1e-12
     monkeypatch.setattr(tree, "scale", lambda p, q, candidates: torch.ones_like(p[:, 0]))
     assert not check_verifier(verify_k_sequential, instances=ours[:15]).passed
+
+
+@pytest.mark.parametrize("choice", ["without replacement", "most probable", "greedy drafting"])
+def test_candidates_that_k_sequential_is_not_for_are_left_out_by_name(choice):
+    """They would fail: the same rule without its claim does. With nothing else to try it is no pass."""
+    others = tree_instances(choice)[:18]
+    assert not check_verifier(verify_k_sequential.decide, instances=others).passed
+    report = check_verifier(verify_k_sequential, instances=others)
+    assert not report.passed and report.instances == 0 and len(report.omitted) == len(others)
+    (why,) = report.left_out
+    assert "k-sequential" in why and choice in why
+    both = check_verifier(verify_k_sequential, instances=[*others, *tree_instances("with replacement")[::6]])
+    assert both.passed and both.left_out == report.left_out
+
+
+TARGET, DRAFT = tiny.gpt_pair()
+SHAPE = (0, 0, 1, 1)
+HEADS = with_normals(Medusa(TARGET.config.width, TARGET.vocab_size, 2), 3)
+
+
+@pytest.mark.parametrize("run", [speculate, observe, native.observe])
+@pytest.mark.parametrize(
+    "drafter",
+    [TreeDrafter(DRAFT, SHAPE, choice) for choice in (without_replacement, most_probable, greedy_drafting(2))]
+    + [MedusaTreeDrafter(HEADS, TARGET, SHAPE)],
+    ids=["without_replacement", "most_probable", "greedy_drafting", "heads"],
+)
+def test_k_sequential_refuses_candidates_that_it_is_not_for(drafter, run):
+    """Before it decides anything on them; the drafter then serves with the rule that was named instead."""
+    with refused("the k-sequential verifier .* independent.* with_replacement.* verify_tree"):
+        list(tiny.decode(TARGET, drafter, how=run, verifier=verify_k_sequential))
+    assert list(tiny.decode(TARGET, drafter, how=run, verifier=verify_tree))
+
+
+def test_only_siblings_that_are_proposed_must_share_q():
+    """Tokens of different positions, rows without siblings and padding may have any q; also by hand."""
+    draft, p = random_draft(3, 3, 4, 0, dtype=torch.float64)
+    q = draft.probs.clone()
+    q[:, 1] = q[:, 0]
+    tokens = q.argmax(-1)
+    siblings = torch.tensor([[0, 0, 1], [0, 1, 2], [0, 0, 0]])
+    fits = Draft(tokens, q, torch.tensor([3, 3, 2]), siblings)
+    assert fits.has_independent_candidates and verify_k_sequential(fits, p, SeededRng(0)).path is not None
+    wrong = Draft(tokens, q, torch.tensor([3, 3, 3]), siblings)
+    with refused("the k-sequential verifier"):
+        verify_k_sequential(wrong, p, SeededRng(0))
+    assert draft.has_independent_candidates  # a chain
+    drafter = TreeDrafter(DRAFT, SHAPE, with_replacement)
+    assert list(tiny.decode(TARGET, drafter, verifier=verify_k_sequential))
 
 
 def test_a_chain_is_verified_as_by_rejection():

@@ -22,6 +22,7 @@ import numpy as np
 from minispec.core.batch import Prompts
 from minispec.core.draft import Drafter
 from minispec.core.records import Round
+from minispec.core.rng import SEEDS
 from minispec.evidence.bench.machine import using_threads
 from minispec.io.observe import record
 from minispec.io.trace import Statistics
@@ -167,13 +168,14 @@ def interleave(
     runs: dict[Key, list[list[Run]]] = {name: [[] for _ in group] for name, group in groups.items()}
     for number, batch in enumerate(batches):
         tell(f"{number + 1} of {len(batches)}")
+        batch_seed = (seed + number) % SEEDS
         for position, (name, group) in enumerate(groups.items()):
             if number == 0:
                 for setting in group:
                     setting.decode(batch, seed, min(new_tokens, 32))
             for i in range(len(group)):
                 member = (number + position + i) % len(group)
-                runs[name][member].append(group[member].decode(batch, seed + number, new_tokens))
+                runs[name][member].append(group[member].decode(batch, batch_seed, new_tokens))
     return runs
 
 

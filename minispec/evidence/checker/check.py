@@ -19,7 +19,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from minispec.core.rng import SeededRng
+from minispec.core.rng import SEEDS, SeededRng, checked_seed
 from minispec.core.verify import Decide, Verifier, as_verifier
 from minispec.evidence.checker.calls import Broken, Refused, decide
 from minispec.evidence.checker.guard import called, time_limit
@@ -68,12 +68,12 @@ def check_verifier(
             instance is left out.
         instances: what to try; by default `standard_instances()`, or `greedy_instances()` for a verifier
             that needs temperature 0. If it takes none of these, `large_instances()` are tried. For trees give
-            `tree_instances()`, of the kinds that it claims.
+            `tree_instances()`; those with other candidates than the `Verifier` is for are left out.
         tolerance: probabilities of texts may differ by this, where they are exact.
         samples: how many to draw of an instance, if the rule has to be sampled; a twentieth of it, if it
             takes one row at a time.
-        seed: of everything that is drawn. Torch's own generator is seeded too, for rules that use it, and is
-            put back.
+        seed: of everything that is drawn, 0 to 2³² − 1. Torch's own generator is seeded too, for rules that
+            use it, and is put back.
         limit: seconds that one call of the rule may take, or None. It needs the main thread, and a system
             that has SIGALRM.
 
@@ -88,6 +88,7 @@ def check_verifier(
         raise ValueError(f"tolerance must be 0 to {MAX_TOLERANCE:g}, not {tolerance}")
     if samples < 1:
         raise ValueError(f"samples must be 1 or more, not {samples}")
+    seed = checked_seed(seed)
     with time_limit(limit):
         pass  # whether it can be kept is found out before the rule is called
     verifier = as_verifier(verifier)
@@ -99,12 +100,13 @@ def check_verifier(
         family = sorted(instances, key=lambda instance: instance.size)
     if not family:
         raise ValueError("there is no instance to try; give at least one")
+    family, omitted = split_by_candidates(verifier, family)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         checker = Checker(verifier, family, tolerance, samples, seed)
         report = checker.judge()
         if instances is not None:
-            return report
+            return replace(report, omitted=(*omitted, *report.omitted))
         if not any(result.applies for result in report.results):
             larger = replace(checker, family=large_instances(certain=verifier.greedy), is_small=False).judge()
             if any(result.applies for result in larger.results):
@@ -116,6 +118,18 @@ def check_verifier(
         if checker.call_error(tree_drafts, torch.arange(1)) is None:
             notes += ("it takes trees of candidates too, and was tried on chains only",)
     return replace(report, notes=notes)
+
+
+def split_by_candidates(
+    verifier: Verifier, family: Sequence[Instance]
+) -> tuple[Sequence[Instance], list[InstanceResult]]:
+    """Returns the instances whose candidates the rule is for, and the others with the reason to omit them."""
+    if verifier.candidates == "any":
+        return family, []
+    kept = [instance for instance in family if verifier.accepts_candidates(instance.drafts().draft)]
+    why = f"the {verifier.name} rule is for independent candidates, and these are not: "
+    others = [instance for instance in family if instance not in kept]
+    return kept, [InstanceResult(instance, left_out=why + instance.choice) for instance in others]
 
 
 @dataclass(frozen=True)
@@ -240,7 +254,9 @@ class Checker:
         share = FALSE_ALARM / max(1, len(chosen))
         count = max(1, self.samples // SINGLY) if one_by_one else self.samples
         return [
-            compare_samples(self.verifier, instance, count, share, self.seed + 2 * number, one_by_one)
+            compare_samples(
+                self.verifier, instance, count, share, (self.seed + 2 * number) % SEEDS, one_by_one
+            )
             for number, instance in enumerate(chosen)
         ]
 

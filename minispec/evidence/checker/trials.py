@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from minispec.core.rng import SeededRng
+from minispec.core.rng import SEEDS, SeededRng
 from minispec.core.verify import Verifier
 from minispec.evidence.checker.calls import Broken, CheckedRng, Raised, Refused, decide
 from minispec.evidence.checker.instance import Instance, PossibleDrafts
@@ -241,7 +241,7 @@ def drawn_leaves(
         Refused: if it does not take such drafts.
     """
     drafting_rng = SeededRng(seed)
-    deciding_rng = SeededRng(seed + 1)
+    deciding_rng = SeededRng((seed + 1) % SEEDS)
     counts: Counter[tuple[int, int, int]] = Counter()  # a draft, the last token that stays, the next one
     for drawn in range(0, samples, CHUNK):
         rows = drafting_rng.categorical(drafts.weights.expand(min(CHUNK, samples - drawn), -1))

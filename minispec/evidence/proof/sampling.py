@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from minispec.core.model import GPT
-from minispec.core.rng import Rng, SeededRng
+from minispec.core.rng import SEEDS, Rng, SeededRng
 from minispec.core.warp import Warp
 from minispec.evidence.proof.cases import Case, Text
 from minispec.evidence.proof.distributions import continuations, outcomes
@@ -92,7 +92,8 @@ def sampled_tests(seed: int = 0, full: bool = False, backends: Sequence[Backend]
     results = [experiment.check(seed, share) for experiment in backend_experiments.values()]
     seeds, samples = (200, 2_000) if full else (100, 500)
     calibration = replace(experiments[0], samples=samples)
-    return [*results, check_calibration(calibration, range(seeds * seed, seeds * seed + seeds), share)]
+    calibration_seeds = [(seeds * seed + number) % SEEDS for number in range(seeds)]
+    return [*results, check_calibration(calibration, calibration_seeds, share)]
 
 
 def check_calibration(experiment: Experiment, seeds: Sequence[int], false_alarm: float) -> Sampled:

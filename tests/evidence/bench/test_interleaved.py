@@ -51,9 +51,11 @@ def test_each_setting_follows_or_precedes_its_base():
 
 
 def test_who_begins_moves_on():
-    """Over three batches each of three settings has been first once."""
+    """Over three batches each of three settings has been first once. After the last seed comes the first."""
     log = []
-    runs = interleave({"": [Timed(n, 1.0, log) for n in "abc"]}, [[[1]]] * 3, seed=0, new_tokens=40)[""]
+    last = 2**32 - 1
+    runs = interleave({"": [Timed(n, 1.0, log) for n in "abc"]}, [[[1]]] * 3, seed=last, new_tokens=40)[""]
+    assert [seed for _, seed, tokens in log if tokens == 40][::3] == [last, 0, 1]
     assert "".join(name for name, _, tokens in log if tokens == 40) == "abcbcacab"
     assert [len(of) for of in runs] == [3, 3, 3]
 

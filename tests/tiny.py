@@ -48,6 +48,18 @@ def table_pair(vocab_size=5, seed=0, distance=0.8, max_length=40):
     return target, TableModel(target.table + noise.table, max_length)
 
 
+def alternating_pair(max_length=400):
+    """Returns a target and a draft of four tokens; easy and hard positions alternate, an easy one after 2.
+
+    At an easy position p = q = (1/2, 1/2, 0, 0), at a hard one p = (0, 0, 0.9, 0.1) and q = (0, 0, 0.1, 0.9).
+    So Σ min(p, q) is 1 and 0.2 in turn.
+    """
+    easy = [0.5, 0.5, 0, 0]
+    tables = [[[*hard], [*hard], easy, easy] for hard in ((0, 0, 0.9, 0.1), (0, 0, 0.1, 0.9))]
+    logits = [torch.tensor(rows, dtype=torch.float64).log().clamp(min=-1e9) for rows in tables]
+    return tuple(TableModel(rows.repeat(5, 1), max_length) for rows in logits)
+
+
 def counter(vocab_size=16, max_length=40):
     """Returns a model that is almost sure that after i comes i + 1 (and after V−1, 0)."""
     following = (torch.arange((vocab_size + 1) * vocab_size) + 1) % vocab_size

@@ -40,6 +40,7 @@ def facts():
         **speeds(),
         **forwards(),
         **drafts(),
+        **automatic(),
         **batches(),
         **memory(),
         **roundings(),
@@ -101,6 +102,18 @@ def drafts():
         found[f"{short}-alpha"] = f"{p.alpha:.3f}"
         found[f"{short}-c"] = f"{p.c:.2f}"
         found[f"{short}-gain"] = f"{p.gain:.2f}"
+    return found
+
+
+def automatic():
+    """What a K that is chosen while decoding comes to, greedy and sampled, beside the best fixed K."""
+    found = {}
+    for pair, report in zip(("stories", "english"), saved_reports(["stories", "english"]), strict=True):
+        fixed = [row["speedup"] for row in report["sections"]["widths"]["settings"]]
+        over = [row["over_best_fixed"] for row in report["sections"]["auto"]["rows"]]
+        gains = [gain * ratio for gain, ratio in zip(fixed, over, strict=True)]
+        for name, values in (("fixed", fixed), ("auto", gains), ("auto-over", over)):
+            found[f"{name}-{pair}"] = " and ".join(f"{value:.2f}" for value in values)
     return found
 
 

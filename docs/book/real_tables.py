@@ -38,7 +38,7 @@ def speed(row: Found) -> str:
 
 
 def details(row: Found) -> str:
-    """Writes tokens a call, acceptance and limit."""
+    """Writes tokens a call, acceptance, and the gain by forward passes only."""
     return FORMATTER.vformat("{tokens_per_target_call:.2f} {acceptance:.0%} {limit!x}", (), row)
 
 
@@ -52,7 +52,7 @@ def ours(report: Found) -> str:
 
 
 def why(report: Found) -> str:
-    """Returns tokens a call, acceptance and limits of the same."""
+    """Returns tokens a call, acceptance, and the gain by forward passes only of the same."""
     rows = [row for row in report["real_models"] if row["drafter"] not in (ALONE, AGAIN)]
     return by_kind(rows, OURS, details)
 

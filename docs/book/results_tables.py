@@ -90,8 +90,8 @@ def speed_ups(report: Found) -> str:
 def settings(report: Found) -> list[tuple[str, str, str, float, list[str]]]:
     """Returns section, prompts, name, speed-up and cells of what was measured.
 
-    The cells are the speed-up, its quartiles, its limit if the report has any and, where there is one, the
-    prediction.
+    The cells are the speed-up, its quartiles, the same by forward passes only if the report has it, and the
+    prediction where there is one.
     """
     rows = report["sections"].get("prediction", {}).get("settings", ())
     predictions = {row["setting"]: row for row in rows}
@@ -118,14 +118,24 @@ def compared(report: Found, section: str) -> str:
     return table(columns_of(report)[: max(map(len, rows), default=0)], rows)
 
 
+def auto_gains(report: Found) -> str:
+    """Says what an automatic K comes to over the target alone, beside the best fixed K."""
+    fixed = [row["speedup"] for row in report["settings"]]
+    ratios = [row["over_best_fixed"] for row in report["sections"]["auto"]["rows"]]
+    chosen = [gain * ratio for gain, ratio in zip(fixed, ratios, strict=True)]
+    gains = [" and ".join(map(times, gains)) for gains in (chosen, fixed)]
+    finding = "Choosing while decoding costs more than it brings here: over" if max(ratios) < 1 else "Over"
+    return f"{finding} the target alone an automatic K gains {gains[0]}, and the fixed one {gains[1]}."
+
+
 def has_limits(report: Found) -> bool:
-    """Whether a report says of its speed-ups what their limits are."""
+    """Whether a report says what its speed-ups would be by forward passes only."""
     return any(row["limit"] is not None for row in measured(report["sections"]))
 
 
 def columns_of(report: Found) -> list[str]:
     """Returns headings for what `settings` returns."""
-    limit = ["limit"] if has_limits(report) else []
+    limit = ["forward passes only"] if has_limits(report) else []
     return ["setting", "measured", "quartiles", *limit, "predicted"]
 
 

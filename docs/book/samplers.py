@@ -8,7 +8,15 @@ from book.results_tables import table
 from minispec.evidence.bench.measurements import FOLDER
 
 RECORD = FOLDER / "samplers.json"
-VERDICTS = {True: "no difference", False: "**lossy**", None: "not judged"}
+
+
+def verdict(row: Mapping[str, Any]) -> str:
+    """Says what the check has found; a check of samples says below which difference it sees nothing."""
+    if row["lossless"] is None:
+        return "not judged"
+    if not row["lossless"]:
+        return "**lossy**"
+    return "no difference" if row["detects"] is None else f"nothing above {row['detects']:.3g}"
 
 
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -19,7 +27,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             row["project"],
             row["version"] or "",
             f"`{row['rule']}`",
-            VERDICTS[row["lossless"]],
+            verdict(row),
             *("" if row[name] is None else f"{row[name]:.3g}" for name in ("damage", "detects")),
             row["recorded"],
             row["checked"],

@@ -22,7 +22,7 @@ import typer
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])  # other files here have names of libraries
 
-from book.samplers import RECORD, VERDICTS
+from book.samplers import RECORD, verdict
 
 from minispec.core.verify import Decide
 from minispec.evidence.checker.check import check_verifier
@@ -209,7 +209,7 @@ def main(checkout: list[str] | None = None, output: Path | None = None) -> None:
         folders[name] = Path(path)
     rows = run_samplers(folders)
     for row in rows:
-        print(f"{row['project']} {row['version'] or ''}, {row['rule']}: {VERDICTS[row['lossless']]}")
+        print(f"{row['project']} {row['version'] or ''}, {row['rule']}: {verdict(row)}")
         print(f"  {row['instance'] or row['checked']}")
     if output is not None:
         write_json(output, {"samplers": rows})

@@ -25,12 +25,13 @@ class Grid:
     left_columns: int = 1  #: how many columns are aligned left; the others are aligned right
 
     def rich(self, title: str, padding: int = 1) -> Table:
-        """Returns it for a terminal; padding: blanks on both sides of a cell."""
+        """Returns it for a terminal; padding: blanks beside a cell. Without any, headings take several lines."""
         pad = (0, padding)
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=pad)
         for number, column in enumerate(self.columns):
             is_left = number < self.left_columns
-            table.add_column(column, justify="left" if is_left else "right", overflow="fold")
+            heading = column if padding else column.replace(" ", "\n")
+            table.add_column(heading, justify="left" if is_left else "right", overflow="fold")
         for row in self.rows:
             table.add_row(*row)
         return table

@@ -1,4 +1,4 @@
-"""Block verification: drafted tokens are judged together, and on average no fewer are kept than one by one.
+"""Block verification: drafted tokens are judged together, and on average no rule of its kind keeps more.
 
 Rejection sampling throws a token away at once where the target finds it too unlikely. But what comes after it
 may be likelier for the target than for the draft. Block verification counts with the probability ratio of the
@@ -20,8 +20,8 @@ def accept_block(draft: Draft, target_probs: Tensor, rng: RoundRng) -> Verdict:
     With w_0 = 1, w_i = min(1, w_{i−1}·p_i(x_i)/q_i(x_i)) and S_i = Σ [w_i·p_{i+1} − q_{i+1}]+ the coin after
     token i accepts with probability S_i / (S_i + 1 − w_i), and with w_K after the last one. If i is the last
     to accept, the next token comes from norm([w_i·p_{i+1} − q_{i+1}]+). Sun et al. 2024, algorithm 2; it
-    accepts no fewer tokens than `accept_rejection` does, in expectation: theorem 2. target_probs are
-    [B, K+1, V].
+    accepts the most tokens, in expectation, among lossless rules that keep a beginning of one chain, add one
+    token and leave the rest to p (theorem 2; Thomas and Pal 2026). target_probs are [B, K+1, V].
     """
     p = target_probs.double()
     mask = draft.mask

@@ -70,9 +70,9 @@ for token, probs in zip(likely, following, strict=True):
 assert not torch.allclose(following[0], following[1], atol=0.1)
 
 # %% [markdown]
-# (*Parallel drafters* do guess all K tokens in one forward: models trained for it, such as PARD and
-# DFlash, or extra heads on the target, as in Medusa. Then a draft costs one forward and not K
-# steps. Notebook 11 names them.)
+# (*Parallel drafters* do guess all K tokens at once. Models trained for it, such as PARD and
+# DFlash, take one forward pass for a draft and not K steps. Medusa's extra heads run inside the
+# target's own forward pass, so a draft takes no extra forward pass at all. Notebook 11 names them.)
 #
 # ## Write it
 #
@@ -267,7 +267,7 @@ for name, q in (("one-hot", certain), ("softmax", softmax)):
 
 # %% [markdown]
 # p is (6, 4, 2)/12. With the softmax for q, c is emitted too often, and no error is raised. The
-# verifier even accepts more, so it looks better. Well-known libraries have shipped this bug.
+# verifier even accepts more, so it looks better. A well-known library has shipped this bug.
 #
 # `first_token` enumerates every branch of the package's verifier, and finds the same. Green is what
 # was kept, and the bars should end at the blue lines.

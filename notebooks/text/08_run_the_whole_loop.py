@@ -250,7 +250,8 @@ assert often[0][0] < 0.9 < often[-1][0]
 # α² + … + α^K = (1 − α^(K+1)) / (1 − α) tokens on average.
 #
 # The unit of time is one target step over one position. A draft step costs c units, and a forward
-# over K + 1 positions v units, little more than 1. So the gain is the yield divided by K · c + v.
+# pass over K + 1 positions v units: 1 if verification were free. At the end of this notebook you
+# measure both. The gain is the yield divided by K · c + v.
 
 # %% tags=["claim-D3"]
 counts = stories.statistics()
@@ -266,7 +267,7 @@ assert abs(sum(α**i for i in range(K + 1)) - tokens) < 1e-9
 # %% [markdown]
 # A longer draft always yields more, and costs more. So the gain has a peak. (The measured yield
 # differs a little: guesses are not equally hard, and the last round of a text is cut.) Here c = 0.1
-# was assumed, as in notebook 1. At the end of this notebook you measure it.
+# and v = 1 were assumed, as in notebook 1.
 #
 # ## How a run ends
 #
@@ -391,7 +392,7 @@ assert texts[0] == texts[1] == texts[2]
 
 # %%
 from minispec.evidence.bench.interleaved import Setting, interleave, speed_up_of
-from minispec.evidence.bench.measure import cost_ratio, measure_latency
+from minispec.evidence.bench.measure import forward_ratio, measure_latency
 
 warm = dict(verifier="rejection", temperature=1.0)
 sides = {K: (Setting(models, 0, **warm), Setting(models, K, **warm)) for K in (1, 2, 4, 6, 8, 12)}
@@ -401,18 +402,23 @@ print(f"the draft has {share:.3f} of the target's weights")
 for name, two in (("torch", pair), (fast.name, models)):
     times = measure_latency(two.target, [1, 2, 3, 5, 7, 9, 13], repeats=10)
     draft_times = measure_latency(two.draft, [1], repeats=10)
-    print(f"on {name}: c = {cost_ratio(times, draft_times):.2f}", end=", ")
+    print(
+        f"on {name}: a forward pass of the draft takes {forward_ratio(times, draft_times):.2f}",
+        end=", ",
+    )
     print(f"v = {times[5].seconds / times[0].seconds:.2f} for 9 positions")
 
 # %% [markdown]
 # Counted in weights, a draft step would be nearly free. It is not: every call has a fixed part,
-# whatever the size of the model. In models as small as these, that part is most of the time. So c
-# depends on the code and the machine. With billions of weights, reading them is most of the time,
-# and c comes near the ratio of the weights. That is what the 0.1 above stands for: a draft of a
-# tenth of the size.
+# whatever the size of the model. In models as small as these, that part is most of the time. These
+# are forward passes that are called one at a time. In the loop of the native backend one call makes
+# all K draft steps, and its c is smaller. So c depends on the code and the machine. With billions
+# of weights, reading them is most of the time, and c comes near the ratio of the weights. That is
+# what the 0.1 above stands for: a draft of a tenth of the size.
 #
-# The prediction takes α from above, and your own c and v. The dotted curve takes c = 0.1 and v = 1:
-# a forward over K + 1 positions would cost as much as over one.
+# The prediction takes α from above, your own v, and for c the ratio of the two forward passes. The
+# dotted curve takes c = 0.1 and v = 1: a forward over K + 1 positions would cost as much as over
+# one.
 
 # %%
 from minispec.evidence.bench.measurements import SpeedPoint
@@ -421,7 +427,7 @@ from minispec.show.plots.speed import gain_by_k
 
 t = {}
 points = []
-c = cost_ratio(times, draft_times)
+c = forward_ratio(times, draft_times)
 t |= {time.width: time.seconds for time in times}  # of a target forward, by its positions
 for K, both in runs.items():
     low, gain, high = speed_up_of(*both)  # quartiles over the stories

@@ -180,7 +180,7 @@ print(f"as a block: accepted {Fraction(block).limit_denominator(99)}, damage {da
 starts = [start for i in (1, 2) for start in product((0, 1), repeat=i)]
 # of each beginning, such as ab, the smaller probability: in the target's text, or in the draft
 most = sum(min(prod(float(of[x]) for x in start) for of in (p, q)) for start in starts)
-print(f"any lossless rule, even one that knows all p: at most {9 * most:.0f}/9")
+print(f"the bound by single beginnings: {9 * most:.0f}/9")
 assert damage(texts) < 1e-12 and abs(block - 11 / 9) < 1e-12
 
 # %% [markdown]
@@ -188,8 +188,13 @@ assert damage(texts) < 1e-12 and abs(block - 11 / 9) < 1e-12
 # 2·1/2 + 1·1)/9 = 5/9. After a the first coin is 0, after b 1. So one token alone is kept in a
 # drafted ba whose second coin fails: 2/9 · 1/2 = 1/9. And 2 · 5/9 + 1/9 = 11/9.
 #
-# No lossless rule accepts more than the sum, over all beginnings, of the smaller probability: here
-# 12/9. To come closer takes p after tokens not drafted.
+# A simple bound is the sum, over all beginnings, of the smaller probability: here 12/9. It treats
+# each beginning alone, and no rule of this kind reaches it here. Let B(z) be the probability that a
+# rule keeps at least the tokens of z. Then y is kept after z no more often than the target emits it
+# there, B(zy) ≤ B(z) · p(y), and no more often than zy is drafted, B(zy) ≤ q(zy). Starting from B =
+# 1, it follows that B(z) ≤ q(z) · w, with the w from above, and block verification attains this for
+# every z. So **block verification accepts the most tokens a round on average**, among all lossless
+# rules that keep a prefix, add one token and leave the rest to p. Here that is 11/9.
 
 
 # %% tags=["hide-input", "claim-D6"]
@@ -225,10 +230,10 @@ for of in means:
 assert all(of.block > of.token for of in means)
 
 # %% [markdown]
-# On average block verification never accepts fewer tokens, whatever p and q are. (For a single
-# draft it may. For aa it accepts 2 · 1/4 = 1/2 tokens on average; token by token it is 1/2 + 1/4 =
-# 3/4.) With K = 1, or a one-hot q, as for a look-up, both accept the same. Now eight stories, at
-# temperature 1.
+# On average block verification accepts the most, whatever p and q are. (For a single draft it may
+# accept less than token by token: of aa it accepts 2 · 1/4 = 1/2 tokens on average, and token by
+# token it is 1/2 + 1/4 = 3/4.) With K = 1, or a one-hot q, as for a look-up, both accept the same.
+# Now eight stories, at temperature 1.
 
 # %%
 from minispec.verifiers.block import verify_block
@@ -426,10 +431,10 @@ print(*(Fraction(x).limit_denominator(99) for x in (mixed.acceptance, off)), sep
 assert abs(mixed.acceptance - 5 / 6) + abs(off - 1 / 6) < 1e-12
 
 # %% [markdown]
-# One sixth more is accepted, and the damage is one sixth. That is the best price. For suppose that
-# r is emitted, with damage d = TV(r, p). Then the rule is lossless for r, and accepts at most Σ
-# min(r, q). That is at most Σ min(p, q) + Σ max(0, r − p), and the last sum is d. So **accepted ≤
-# optimum + damage**.
+# One sixth more is accepted, and the damage is one sixth. That is the best price (Wang and others
+# 2026, *DIVERSED*, show it of mixtures). For suppose that r is emitted, with damage d = TV(r, p).
+# Then the rule is lossless for r, and accepts at most Σ min(r, q). That is at most Σ min(p, q) + Σ
+# max(0, r − p), and the last sum is d. So **accepted ≤ optimum + damage**.
 #
 # Here are all rules for one candidate, on the 300 positions. (Block verification is token
 # verification there.)
@@ -513,8 +518,8 @@ wrote(judged, running, accept_block, limit, measured=f"{result}, both without da
 #
 # - Ask three things of a rule: what is emitted, how much is accepted, what it needs. The first two
 #   can be enumerated.
-# - For one token no lossless rule beats rejection. For a draft as a whole block verification does:
-#   a later token makes up for an earlier one.
+# - For one token no lossless rule beats rejection. For a draft as a whole block verification does,
+#   because a later token makes up for an earlier one, and no rule of its kind beats it.
 # - Its coins belong together. Stop at the first rejection, and the text changes.
 # - How much any rule can accept of given candidates for one position is known. On these 300
 #   positions, more is accepted of candidates drawn without replacement than by the best rule of

@@ -404,7 +404,7 @@ print("\nthe pair english, measured:", drafters_table("english", 0), sep="\n")
 # why. For that there are the four above.
 #
 # Tokens a call are not speed. `minispec bench --section drafters` measured the last table, at T 0.
-# The *limit* is the gain if there were nothing but forwards.
+# The last column is the gain if only forward passes are counted. It is no bound.
 
 # %% [markdown]
 # ### Try it: change a value and run the cell again

@@ -59,7 +59,7 @@ def test_one_document(document, pair, tmp_path):
     assert set(report["sections"]) == {"target-only", "widths", "latency"}
     assert report["machine"]["cores"] >= 1
     for setting in report["settings"]:
-        assert {"pair", "verifier", "temperature", "k", "speedup", "acceptance"} < set(setting)
+        assert {"pair", "verifier", "temperature", "k", "speedup", "acceptance", "alpha"} < set(setting)
         assert 0 <= setting["accepted_over_drafted"] <= setting["acceptance"]  # no rule looks further here
         assert setting["mean_acceptance_length"] >= setting["tokens_per_target_call"]  # texts end in rounds
         assert {"draft", "verify", "rollback", "other"} < set(setting["seconds"]) and setting["k"] == 2

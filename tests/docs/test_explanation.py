@@ -175,7 +175,9 @@ def test_the_table_of_caches_is_what_the_loop_does():
 
 
 SIZES = ("target-weights", "target-cache", "draft-weights", "draft-cache")
-WORDS = ("machine-speed", "machine-latency", "machine-drafts", "machine-batches", "rounding-texts", *SIZES)
+AUTOMATIC = [f"{what}-{pair}" for what in ("auto", "fixed", "auto-over") for pair in ("stories", "english")]
+MACHINES = ("machine-speed", "machine-latency", "machine-drafts", "machine-batches")
+WORDS = (*MACHINES, "rounding-texts", *AUTOMATIC, *SIZES)
 ALL_PAGES = [path for path in ROOT.glob("docs/**/*.md") if not {"_build", "node_modules"} & set(path.parts)]
 TEXT = "".join(page.read_text(encoding="utf-8") for page in ALL_PAGES)
 MADE = sorted(set(re.findall(r"^```\{made\} (.+)$", TEXT, re.MULTILINE)))  # names and arguments
@@ -222,6 +224,7 @@ def test_what_the_cost_model_says_of_the_recorded_numbers():
     assert number["large-t5"] < number["large-t9"] < number["large-torch-t5"]  # "memory is the limit"
     assert number["large-t5"] < 1.2 < number["large-t9"] < 2  # "nearly what …", "begins to count"
     assert number["rollback-share"] < 5 and 250 < number["balanced-h100"] < 350
+    assert max(float(ratio) for name in AUTOMATIC[4:] for ratio in str(facts()[name]).split(" and ")) < 1
     assert number["acceptance-tested"] > 1000 and number["alpha-shipped"] > 0.8
     assert number["draft-steps"] < recipe_steps()  # "the pair's own draft had more"
     assert draft_gain("1×32") < draft_gain("the pair's")  # "so it is above its size"

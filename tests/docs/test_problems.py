@@ -16,7 +16,17 @@ import pytest
 import tiny
 import torch
 
-from minispec import ModelDrafter, Request, SeededRng, Verdict, Warp, observe, speculate, verify_rejection
+from minispec import (
+    ModelDrafter,
+    Request,
+    SeededRng,
+    Verdict,
+    Warp,
+    observe,
+    record,
+    speculate,
+    verify_rejection,
+)
 from minispec.core.model import GPTConfig
 from minispec.core.verify import Verifier, residual
 from minispec.drafters.tree import grow
@@ -24,7 +34,7 @@ from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import fractions
 from minispec.evidence.checker.trials import enumerate_rule
 from minispec.evidence.proof.first_token import first_token
-from minispec.evidence.theory.acceptance import coupled_acceptance
+from minispec.evidence.theory.acceptance import acceptance_rate, coupled_acceptance, target_only_texts
 from minispec.evidence.theory.formulas import (
     Hardware,
     acceptance,
@@ -385,6 +395,32 @@ def known_power():
     return said(margin(3, 1, 1e-6), samples_for(0.15), samples_for(0.015), sure_to_see(500))
 
 
+def a_run_that_counts_everything():
+    """Problem 21, by the loop's own rule: a round tests until a rejection, and a bonus skips a position."""
+    rates = (1.0, 0.2)
+
+    def round_from(first, k):
+        """Returns what a round accepts and tests, and with which probability the next one begins hard."""
+        reached, tested, kept, hard = 1.0, 0.0, 0.0, 0.0
+        for i in range(k):
+            rate = rates[(first + i) % 2]
+            tested += reached
+            kept += reached * rate
+            hard += reached * (1 - rate) * ((first + i + 1) % 2)
+            reached *= rate
+        return kept, tested, hard + reached * ((first + k + 1) % 2)
+
+    (kept, tested, hard), (kept_hard, tested_hard, again) = (round_from(first, 2) for first in (0, 1))
+    share = hard / (1 + hard - again)
+    counted = ((1 - share) * kept + share * kept_hard) / ((1 - share) * tested + share * tested_hard)
+    target, draft = tiny.alternating_pair()
+    run = tiny.decode(target, ModelDrafter(draft), [[2], [3]], record, k=1, max_new_tokens=200).statistics()
+    texts = target_only_texts(target, [[2]], 200, Warp(), SeededRng(0))
+    alpha = acceptance_rate(target, draft, [[2]], texts, Warp())
+    emitted = said(alpha, run.acceptance, run.tokens_per_target_call, expected_tokens(alpha, 1))
+    return emitted + said(kept, tested, hard, tested_hard, kept_hard) + [fraction(counted)]
+
+
 # The exam's questions.
 
 
@@ -482,6 +518,7 @@ PROBLEMS: list[Callable[[], list[str]]] = [
     large_batches,
     every_branch,
     known_power,
+    a_run_that_counts_everything,
 ]
 EXAM: list[Callable[[], list[str]]] = [
     nothing,
@@ -543,10 +580,10 @@ def test_a_number_from_nowhere_is_found():
 
 
 def test_problems_go_from_easy_to_hard():
-    """Twenty of 5 to 15 minutes; no problem is easier than the one before it."""
+    """Twenty-one of 5 to 15 minutes; no problem is easier than the one before it."""
     text = (TEACHING / "problems.md").read_text(encoding="utf-8")
     found = re.findall(r"^(●+) · (\d+) minutes · ", text, re.MULTILINE)
-    assert len(found) == len(PROBLEMS) == 20 and {int(minutes) for _, minutes in found} <= {5, 10, 15}
+    assert len(found) == len(PROBLEMS) == 21 and {int(minutes) for _, minutes in found} <= {5, 10, 15}
     assert [dots for dots, _ in found] == sorted(dots for dots, _ in found)
 
 

@@ -70,7 +70,7 @@ def test_a_report_without_predictions_hides_no_loss():
     assert "None" in tables.losses(report(widths={"sweep": [row("K = 1", 1.0)]}))
 
 
-def test_the_limit_stands_beside_each_speed_up():
+def test_the_ratio_of_forward_passes_stands_beside_each_speed_up():
     """Once a report says it of one; a loss has it, too."""
     widths = {"sweep": [row("K = 1", 0.8) | {"limit": 0.91}, row("K = 2", 1.2)]}
     found = report(widths=widths)
@@ -78,7 +78,7 @@ def test_the_limit_stands_beside_each_speed_up():
         "| K = 1 | **0.80x** | 0.70–0.90 | 0.91x |",
         "| K = 2 | 1.20x | 1.10–1.30 | – |",
     ]
-    assert tables.losses(found).splitlines()[0] == "| setting | measured | quartiles | limit |"
+    assert tables.losses(found).splitlines()[0] == "| setting | measured | quartiles | forward passes only |"
 
 
 def drafted(**changes):

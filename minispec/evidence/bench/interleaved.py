@@ -4,8 +4,8 @@ A speed-up is seconds per emitted token, target-only over speculative: the same 
 tokens, prefill on both sides, end-of-sequence off. All of it runs interleaved in one process, so that a
 machine that slows down slows every side, and who goes first changes from prompt to prompt.
 
-Beside a speed-up stand the share of the time that went into forwards, and its limit: what it would come to if
-there were nothing but forwards.
+Beside a speed-up stand the share of the time that went into forward passes, and the ratio of the seconds in
+forward passes only, which is no bound of it.
 """
 
 from collections import Counter
@@ -193,7 +193,11 @@ def ratio(name: str, slow: Sequence[Run], fast: Sequence[Run]) -> dict[str, Any]
 
 
 def limit_of(slow: Sequence[Run], fast: Sequence[Run]) -> float | None:
-    """Returns the speed-up if there were nothing but forwards of rounds; None where they are not counted."""
+    """Returns the ratio of the seconds in forward passes of rounds only; None where they are not counted.
+
+    It is no bound of the speed-up, which is larger where forward passes take a larger share of the fast runs
+    than of the slow ones.
+    """
     slower, faster = ([run.forward_seconds / run.tokens for run in runs] for runs in (slow, fast))
     return (all(faster) and quartiles(map(truediv, slower, faster))[1]) or None
 

@@ -32,8 +32,9 @@ class Latency:
 class SpeedPoint:
     """The speed-up at one K: `gain` is the measured median, `low` and `high` are its quartiles.
 
-    α is accepted over tested tokens, c the seconds of a draft forward over those of a target forward, one
-    token each. `simple` and `refined` are what `formulas.speed_up` and `formulas.refined_speed_up` predict.
+    `alpha` is accepted over tested tokens, which estimates α; `c` is the cost ratio, of a draft step as the
+    loop takes it. `simple` and `refined` are what `formulas.speed_up` and `formulas.refined_speed_up`
+    predict.
     """
 
     k: int
@@ -50,7 +51,9 @@ class SpeedPoint:
 class DraftPoint:
     """What a draft of one size comes to, at the K that was best for it.
 
-    α is accepted over tested tokens, c the cost ratio, `gain` the median speed-up between its quartiles.
+    `alpha` is accepted over tested tokens, which estimates α, and `gain` the median speed-up between its
+    quartiles. `c` is not the cost ratio but `forward_ratio`: of two forward passes, each called alone. It is
+    larger than the cost ratio where the loop makes all draft steps in one call, as it does on native.
     """
 
     name: str
@@ -145,11 +148,11 @@ def saved(kind: str) -> Measurement:
 
 def drafters_table(pair: str, temperature: float) -> str:
     """Returns what was measured of a pair's drafters on the native backend, as a table in plain text."""
-    lines = [f"{'':16}   K  tokens a call   gain  limit"]
+    lines = [f"{'':16}   K  tokens a call   gain  forward passes only"]
     for row in read_json(FOLDER / f"drafters-{pair}.json")["drafters"]:
         if (row["backend"], row["temperature"]) == ("native", temperature):
             numbers = row["k"], row["tokens_per_target_call"], row["speedup"], row["limit"]
-            lines.append("{:16}  {:2}  {:13.2f}  {:5.2f}  {:5.2f}".format(row["name"], *numbers))
+            lines.append("{:16}  {:2}  {:13.2f}  {:5.2f}  {:19.2f}".format(row["name"], *numbers))
     return "\n".join(lines)
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import torch
 
 from minispec.core.model import GPT
+from minispec.core.warp import Warp
 from minispec.drafters.adaptive import LARGEST_K, AdaptiveDrafter
 from minispec.evidence.bench.costs import costs_of
 from minispec.evidence.bench.interleaved import (
+    Run,
     Setting,
     figures,
     ratio,
@@ -21,8 +23,9 @@ from minispec.evidence.bench.interleaved import (
     total_of,
 )
 from minispec.evidence.bench.machine import thread_counts, using_threads
-from minispec.evidence.bench.measure import cost_ratio, measure_latency
+from minispec.evidence.bench.measure import forward_ratio, measure_latency
 from minispec.evidence.bench.section import DECODINGS, BenchRun, Results
+from minispec.evidence.theory.acceptance import acceptance_rate
 from minispec.evidence.theory.advice import ADVICE_BELOW, advise
 from minispec.io.checkpoint import Pair, cache_folder, weights_hash
 from minispec.io.source import load_model
@@ -93,9 +96,13 @@ def fastest_setting(rows: Sequence[Results], side: str) -> Results:
 def widths(bench: BenchRun) -> Results:
     """Measures both verifiers at every K on the choosing half, and at the best K on the other."""
     sweeps = settings_of(bench, "widths")
-    sweep, settings = choose_and_report(bench, sweeps)
-    for (setting, *_), row in zip(sweeps, settings, strict=True):
-        row["advice"] = advice(bench, setting, row)
+    sweep, best = choose_k(bench, sweeps)
+    runs = bench.speed_ups(best, bench.reporting, "the best K")
+    settings = []
+    for setting in best:
+        row = figures(bench.pair.name, setting, *runs[setting])
+        row |= {"alpha": alpha(bench, setting, runs[setting][0]), "advice": advice(bench, setting, row)}
+        settings.append(row)
     return {"sweep": sweep, "settings": settings, "backends": backends(bench, settings)}
 
 
@@ -113,6 +120,14 @@ def settings_of(bench: BenchRun, section: str) -> list[list[Setting]]:
             bench.drafted("rejection", 1.0, draft=draft, label=f"draft {name}") for name, draft in drafts
         ]
     return [[replace(setting, k=k) for k in widths] for setting in settings]
+
+
+def alpha(bench: BenchRun, setting: Setting, alone: Sequence[Run]) -> float:
+    """Returns α of a setting over the texts that the target alone has written for the reporting prompts."""
+    prompts = [prompt for batch in bench.reporting for prompt in batch]
+    texts = [text for run in alone for text in run.texts]
+    models = setting.models
+    return acceptance_rate(models.target, models.draft, prompts, texts, Warp(setting.temperature))
 
 
 def advice(bench: BenchRun, setting: Setting, row: Results) -> list[str]:
@@ -186,7 +201,9 @@ def drafts(bench: BenchRun) -> Results:
     for (name, draft), (setting, *_), row in zip(drafts_of(bench.pair).items(), sweeps, rows, strict=True):
         models = (setting.models.target, setting.models.draft)
         with using_threads(setting.threads):
-            c = cost_ratio(*(measure_latency(model, [1], repeats=bench.plan.latencies) for model in models))
+            c = forward_ratio(
+                *(measure_latency(model, [1], repeats=bench.plan.latencies) for model in models)
+            )
         low, high = row["speedup_quartiles"]
         points.append(
             row

@@ -74,6 +74,27 @@ def acceptance_probabilities(
     return probabilities
 
 
+@torch.inference_mode()
+def acceptance_rate(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Tokens],
+    texts: Sequence[Tokens],
+    warp: Warp,
+) -> float:
+    """Returns α, the mean of Σ min(p, q) over all positions of texts that the target alone has written.
+
+    The texts follow prompts, none of which is empty. Each model reads a prompt and its text in one forward
+    pass. A run that counts accepted over tested tokens estimates α with a bias that depends on K, because the
+    positions of its bonus tokens are never tested; here every position counts.
+    """
+    overlaps = []
+    for prompt, text in zip(prompts, texts, strict=True):
+        p, q = (text_distributions(model, prompt, text, warp) for model in (target, draft))
+        overlaps.append(torch.minimum(p, q).sum(-1))
+    return float(torch.cat(overlaps).mean())
+
+
 def text_distributions(model: LanguageModel, prompt: Tokens, text: Tokens, warp: Warp) -> Tensor:
     """Returns a model's distribution of each token of a text that follows a prompt: [n, V] float64."""
     block = torch.tensor([[*prompt, *text]], device=model.device)[:, :-1]

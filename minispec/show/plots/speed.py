@@ -299,7 +299,7 @@ def predicted_measured(points: Sequence[SpeedPoint]) -> Picture:
 
 
 def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Picture:
-    """Draws what a larger draft gains and costs: acceptance, cost ratio, and the speed-up that remains.
+    """Draws what a larger draft gains and costs: acceptance, forward pass, and the speed-up that remains.
 
     guess: the name of the draft that the reader thinks is best.
     """
@@ -308,7 +308,7 @@ def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Pictu
     best = max(points, key=lambda point: point.gain)
     figure = sheet(max(10.0, 1.4 * len(points)), 9.4)
     *upper, bottom = figure.subplots(3, 1, sharex=True)
-    numbers = {"acceptance α": [p.alpha for p in points], "cost ratio c": [p.c for p in points]}
+    numbers = {"acceptance α": [p.alpha for p in points], "ratio of forward passes": [p.c for p in points]}
     for axes, (word, values) in zip(upper, numbers.items(), strict=True):
         charts.prepare(axes, y=word)
         axes.plot(values, color="black", marker="o", markersize=13, linewidth=2.5)
@@ -322,8 +322,8 @@ def draft_sweep(points: Sequence[DraftPoint], guess: str | None = None) -> Pictu
         charts.guess_at(bottom, names.index(guess), 0.25)
     charts.keys(bottom, 2)
     twin = [
-        f"{p.name} ({p.parameters:,} weights): α = {p.alpha:.2f}, c = {p.c:.2f}, {p.gain:.2f} times as "
-        f"fast ({p.low:.2f} to {p.high:.2f}) with K = {p.k}"
+        f"{p.name} ({p.parameters:,} weights): α = {p.alpha:.2f}, forward passes {p.c:.2f}, "
+        f"{p.gain:.2f} times as fast ({p.low:.2f} to {p.high:.2f}) with K = {p.k}"
         for p in points
     ]
     case = "between" if best not in (points[0], points[-1]) else ""

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from minispec import load_pair
+from minispec import SeededRng, Warp, load_pair
 from minispec.evidence.bench.run import NAMES, SECTIONS, choose, run_bench
 from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan, Section, group
 from minispec.evidence.bench.sections import widths
+from minispec.evidence.theory.acceptance import acceptance_probabilities, target_only_texts
 from minispec.io.files import read_json
 
 
@@ -26,6 +27,15 @@ def test_report_is_complete(report):
         assert 1 <= setting["tokens_per_target_call"] <= setting["mean_acceptance_length"]
         assert {"draft", "verify", "rollback", "other"} <= setting["seconds"].keys()
     assert json.loads(json.dumps(report, allow_nan=False)) == report
+
+
+def test_alpha_stands_beside_what_runs_count(report, pair, tiny):
+    """Greedy: the share of the target's own tokens, on the reporting prompts, that the draft would choose."""
+    prompts = group(pair, tiny).reporting
+    texts = target_only_texts(pair.target, prompts, tiny.new_tokens, Warp(0), SeededRng(0))
+    agreed = sum(acceptance_probabilities(pair.target, pair.draft, prompts, texts, Warp(0)), [])
+    greedy, sampled = (setting["alpha"] for setting in report["settings"])
+    assert greedy == pytest.approx(sum(agreed) / len(agreed)) and 0 < sampled < 1
 
 
 def test_speed_ups_are_over_the_fastest_target_only(report):

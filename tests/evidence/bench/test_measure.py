@@ -5,7 +5,7 @@ from pairs import edit_json
 from refusals import refused
 
 from minispec.evidence.bench import machine as machine_module
-from minispec.evidence.bench.measure import cost_ratio, measure_latency, measure_memory
+from minispec.evidence.bench.measure import forward_ratio, measure_latency, measure_memory
 from minispec.evidence.bench.measurements import (
     KINDS,
     Latency,
@@ -33,10 +33,10 @@ def test_what_does_not_fit_the_context_is_refused(pair):
         measure_latency(pair.target, [120], cached=20)
 
 
-def test_cost_ratio_is_draft_over_target():
+def test_forward_ratio_is_draft_over_target():
     """A draft of 1 ms beside a target of 4 ms costs 0.25."""
     target = [Latency("target", 5, 0.006, 0, 0), Latency("target", 1, 0.004, 0, 0)]
-    assert cost_ratio(target, [Latency("draft", 1, 0.001, 0, 0)]) == 0.25
+    assert forward_ratio(target, [Latency("draft", 1, 0.001, 0, 0)]) == 0.25
 
 
 def test_memory_counts_weights_and_caches(pair):

@@ -2,10 +2,16 @@
 
 import pytest
 import torch
-from tiny import place
+from tiny import alternating_pair, decode, place
 
+from minispec import ModelDrafter, SeededRng, Warp, record
 from minispec.evidence.proof.models import tiny_gpt_pair
-from minispec.evidence.theory.acceptance import compare_acceptance, coupled_acceptance
+from minispec.evidence.theory.acceptance import (
+    acceptance_rate,
+    compare_acceptance,
+    coupled_acceptance,
+    target_only_texts,
+)
 from minispec.verifiers.coupled import KeyedRng
 
 PAIRS = [
@@ -50,3 +56,20 @@ def test_compared_on_the_same_text():
     assert result.bound - 1e-9 <= result.coupled <= result.rejection + 1e-9 <= 1 + 1e-9
     twin = compare_acceptance(target, target, [[0]], max_new_tokens=4)
     assert twin.coupled == pytest.approx(1) and twin.rejection == pytest.approx(1)
+
+
+def test_alpha_counts_every_position_and_a_run_does_not():
+    """Σ min(p, q) alternates between 1 and 0.2, so α = 0.6; with K = 1 the loop tests only easy positions."""
+    target, draft = alternating_pair()
+    prompts = [[2], [3]]
+    texts = target_only_texts(target, prompts, 100, Warp(), SeededRng(0))
+    assert acceptance_rate(target, draft, prompts, texts, Warp()) == pytest.approx(0.6, abs=1e-12)
+    run = decode(target, ModelDrafter(draft), prompts, record, k=1, max_new_tokens=100)
+    assert run.statistics().acceptance == 1.0 and run.statistics().tokens_per_target_call == 2.0
+
+
+def test_alpha_is_taken_after_the_warp():
+    """At temperature 0 all positions count 0 or 1: the easy ones agree, and the hard ones never."""
+    target, draft = alternating_pair()
+    texts = target_only_texts(target, [[2]], 100, Warp(0), SeededRng(0))
+    assert acceptance_rate(target, draft, [[2]], texts, Warp(0)) == 0.5

@@ -131,7 +131,8 @@ def exercise_data(exercise, fields):
 
     def outcomes(answer):
         runs = (
-            run_answer(exercise.run, answer, copy.deepcopy(case), exercise.read) for case in exercise.cases
+            run_answer(exercise.run, answer, copy.deepcopy(case), exercise.read)
+            for case in exercise.ordered_cases
         )
         return [*map(written, runs)]
 
@@ -140,7 +141,7 @@ def exercise_data(exercise, fields):
             "given": case,
             "text": exercise.case.format(*case) or f"{exercise.function}({', '.join(map(str, case))})",
         }
-        for case in exercise.cases
+        for case in exercise.ordered_cases
     ]
     wrong = [
         {"message": message, "outcomes": outcomes(answer)} for message, answer in exercise.wrong.values()
@@ -163,7 +164,7 @@ def written(outcome):
 
 def number(value):
     """Returns a number with 9 decimals at most, as JavaScript writes it."""
-    return f"{round(value, 9) + 0.0:.9g}"
+    return f"{round(value, 9) + 0.0:.9f}".rstrip("0").rstrip(".")
 
 
 def distribution_html():

@@ -1,9 +1,9 @@
 """What an exercise is, and how an answer is judged: by what it does.
 
 The student's function, the right one and typical wrong ones run on small cases. Cases go from the smallest
-up, so the first that differs is the smallest counterexample. A wrong answer is recognised if it gives the
-student's results wherever these differ from the right ones. What exercises say stands in exercises.toml, what
-they run in Python; keys join the two.
+up, so the first that differs is the smallest counterexample; degenerate ones come last. A wrong answer is
+recognised if it gives the student's results wherever these differ from the right ones. What exercises say
+stands in exercises.toml, what they run in Python; keys join the two.
 """
 
 import copy
@@ -55,6 +55,9 @@ class Exercise:
     wrong: Mapping[str, tuple[str, Any]]
     right: Any = None  #: the right answer
     cases: Sequence[Sequence[Any]] = ()  #: what answers are tried on, from the smallest up
+    #: the wrong answer, if there is one, that is recognised by where it fails, because its many forms have
+    #: different results: whatever fails first where this one does, and nowhere but where this one does.
+    by_place: str = ""
     run: Callable[..., Any] = call_answer  #: calls an answer, with a case after it
     case: str = ""  #: says a case, which fills in its places; by default it is a call with these arguments
     read: Callable[[Any], Any] = lambda value: value  #: makes nested tuples, or raises `Malformed`
@@ -67,6 +70,11 @@ class Exercise:
         """The name of the function or class that is to be written."""
         return re.findall(r"^(?:def|class) (\w+)", self.stub, re.MULTILINE)[0]
 
+    @property
+    def ordered_cases(self) -> list[Sequence[Any]]:
+        """The cases as they are tried: degenerate ones last, shown only where no other fails."""
+        return sorted(self.cases, key=is_degenerate)
+
     def judge(self, answer: Any) -> Judgement:
         """Looks at an answer. Raises nothing but what the student's own code cannot cause."""
         if (missing := missing_code(answer)) is not None:
@@ -74,26 +82,31 @@ class Exercise:
         if self.judged_by is not None:
             return self.judged_by(answer)
         outcomes = self._outcomes(answer)
-        expected = [self._outcome(self.right, case) for case in self.cases]
+        expected = [self._outcome(self.right, case) for case in self.ordered_cases]
         failing = [i for i, outcome in enumerate(outcomes) if not same_outcome(outcome, expected[i])]
         if not failing:
             return Judgement("right", self.praise)
-        first = failing[0]
+        # What differs only in digits that are not shown would say nothing.
+        visible = [i for i in failing if self._shown(outcomes[i]) != self._shown(expected[i])] or failing
+        first = visible[0]
         outcome = outcomes[first]
         if outcome.blank:
             return judge_fault(outcome)
-        fault = outcome.kind if outcome.kind.isidentifier() else outcome.fault
-        detail = f"{self._text_of(self.cases[first])}\n  should be: {self.show(expected[first].value)}\n"
-        detail += f"  came out:  {fault or self.show(outcome.value)}"
-        message = self._message_to(outcomes, failing) or as_sentence(outcome.fault or OTHER)
-        return Judgement("wrong", message, detail)
+        detail = f"{self._text_of(self.ordered_cases[first])}\n  should be: {self._shown(expected[first])}\n"
+        detail += f"  came out:  {self._shown(outcome)}"
+        message = (
+            self._message_to(outcomes, range(len(outcomes)))
+            or self._message_by_place(expected, visible)
+            or self._message_to(outcomes, failing)
+        )
+        return Judgement("wrong", message or as_sentence(outcome.fault or OTHER), detail)
 
     def _outcomes(self, answer: Any) -> list[Outcome]:
         """Runs an answer on the cases, until one is blank or the time is over."""
         outcomes: list[Outcome] = []
         try:
             with time_limit():
-                for case in self.cases:
+                for case in self.ordered_cases:
                     outcomes.append(self._outcome(answer, case))
                     if outcomes[-1].blank:
                         break
@@ -101,13 +114,30 @@ class Exercise:
             outcomes.append(TIMED_OUT)
         return outcomes[: len(self.cases)]
 
-    def _message_to(self, outcomes: Sequence[Outcome], failing: Sequence[int]) -> str:
-        """Returns that of the wrong answer which does the same on all cases, or else on failing ones."""
-        for numbers in (range(len(outcomes)), failing):
-            for message, wrong in self.wrong.values():
-                if all(same_outcome(self._outcome(wrong, self.cases[i]), outcomes[i]) for i in numbers):
-                    return message
+    def _message_to(self, outcomes: Sequence[Outcome], numbers: Sequence[int]) -> str:
+        """Returns that of the wrong answer which does the same on the cases of these numbers."""
+        cases = self.ordered_cases
+        for message, wrong in self.wrong.values():
+            if all(same_outcome(self._outcome(wrong, cases[i]), outcomes[i]) for i in numbers):
+                return message
         return ""
+
+    def _message_by_place(self, expected: Sequence[Outcome], failing: Sequence[int]) -> str:
+        """Returns that of the wrong answer `by_place` if the failing cases are those where it fails."""
+        if not self.by_place:
+            return ""
+        message, wrong = self.wrong[self.by_place]
+        theirs = [
+            i
+            for i, case in enumerate(self.ordered_cases)
+            if not same_outcome(self._outcome(wrong, case), expected[i])
+        ]
+        return message if failing[0] == theirs[0] and set(failing) <= set(theirs) else ""
+
+    def _shown(self, outcome: Outcome) -> str:
+        """Returns what came of a run as people write it: an exception's name, another fault, or a value."""
+        fault = outcome.kind if outcome.kind.isidentifier() else outcome.fault
+        return fault or self.show(outcome.value)
 
     def _outcome(self, answer: Any, case: Sequence[Any]) -> Outcome:
         """Runs an answer on a fresh copy of a case."""
@@ -116,6 +146,11 @@ class Exercise:
     def _text_of(self, case: Sequence[Any]) -> str:
         """Returns a case as people write it."""
         return self.case.format(*case) or f"{self.function}({', '.join(map(str, case))})"
+
+
+def is_degenerate(case: Sequence[Any]) -> bool:
+    """Whether an argument is 0 or empty: nothing is asked for, drafted or found."""
+    return any(not isinstance(argument, bool) and argument in (0, [], ()) for argument in case)
 
 
 def judge_fault(outcome: Outcome) -> Judgement:

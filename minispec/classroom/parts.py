@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from minispec.classroom.running import Malformed
 from minispec.core.cache import KVCache
 from minispec.core.draft import ModelDrafter
 from minispec.core.model import LanguageModel, Tree
@@ -87,15 +88,23 @@ class Parts:
         self.target_calls = 0
         self.cache = target.new_cache(1)
         self._block = torch.empty(0)
+        self._has_read_prompt = False
 
     def prefill(self, prompt: Sequence[int]) -> None:
         """Both models read the prompt but its last token."""
         self.cache, hidden = prefill(self._target, [prompt])
         self._drafter.start([prompt], hidden)
+        self._has_read_prompt = True
 
     @torch.inference_mode()
     def draft(self, pending: int, k: int) -> Draft:
-        """The draft model reads the pending token and guesses k tokens: a Draft of one row."""
+        """The draft model reads the pending token and guesses k tokens: a Draft of one row.
+
+        Raises:
+            Malformed: if no prompt has been read.
+        """
+        if not self._has_read_prompt:
+            raise Malformed("parts.draft was called before parts.prefill(prompt)")
         return self._drafter.propose(torch.tensor([pending]), k, self._warp, self._rng)
 
     @torch.inference_mode()

@@ -22,7 +22,7 @@ from minispec.evidence.checker.guard import OutOfTime
 
 SECONDS = 30  # for all runs of one check together
 BLANK_TEXT = "There is nothing in it yet."
-NO_RETURN = "it returned None: is the `return` missing?"
+NO_RETURN = "it returned None: does every path end in a `return`?"
 EMPTY_OPCODES = {
     "RESUME",
     "NOP",

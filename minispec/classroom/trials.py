@@ -17,7 +17,7 @@ from minispec.classroom.running import (
     read_tensor,
     require_value,
 )
-from minispec.classroom.watched import Forward, WatchedModel, cache_faults, rounds_of
+from minispec.classroom.watched import Forward, WatchedModel, loop_faults, rounds_of
 from minispec.core.loop import speculate
 from minispec.core.model import LanguageModel
 from minispec.core.prefill import prefill
@@ -185,7 +185,7 @@ def enumerate_loop(answer: Any, pair: str, prompt: list[int], k: int, n: int) ->
     """Enumerates a sampled loop that keeps both caches itself.
 
     Returns the distribution of the n tokens, the target calls that they take on average, and what was wrong
-    in the caches (see `cache_faults`).
+    in the caches and drafts (see `loop_faults`).
     """
     target, draft = PAIRS[pair]
 
@@ -196,7 +196,7 @@ def enumerate_loop(answer: Any, pair: str, prompt: list[int], k: int, n: int) ->
             WatchedModel("draft model", draft, log, len(prompt) + (n + 1) * (k + 2)),
         )
         tokens = read_ids(require_value(call_answer(answer, *models, prompt, k, n, rng)))
-        return tokens, len(rounds_of(log, prompt)), tuple(sorted(cache_faults(log, prompt, tokens, k)))
+        return tokens, len(rounds_of(log, prompt)), tuple(sorted(loop_faults(log, prompt, tokens, k, n)))
 
     branches = enumerate_row(run)
     calls = sum(probability * calls for (_, calls, _), probability in branches)

@@ -67,11 +67,14 @@ def rounds_of(log: Sequence[Forward], prompt: Sequence[int]) -> list[int]:
     ]
 
 
-def cache_faults(log: Sequence[Forward], prompt: Sequence[int], emitted: Sequence[int], k: int) -> set[str]:
-    """Returns in which ways both caches do not hold what they should when a round has ended.
+def loop_faults(
+    log: Sequence[Forward], prompt: Sequence[int], emitted: Sequence[int], k: int, n: int
+) -> set[str]:
+    """Returns what is wrong in both caches when a round has ended, and whether too much is drafted.
 
-    They should hold all of the text but the pending token. That is seen when the next round reads: the target
-    continues the text with the pending token; before it, the draft has read the same text and its guesses.
+    The caches should hold all of the text but the pending token. That is seen when the next round reads: the
+    target continues the text with the pending token; before it, the draft has read the same text and its
+    guesses. The last of the n tokens is the target's own in any case, so no model reads that far.
     """
     text = (*prompt, *emitted)
     faults: set[str] = set()
@@ -80,7 +83,9 @@ def cache_faults(log: Sequence[Forward], prompt: Sequence[int], emitted: Sequenc
         target = log[end]
         actually_read = target.after[: len(target.cached) + 1]
         drafted = [forward for forward in log[start:end] if forward.model == "draft model"]
-        if actually_read != text[: len(actually_read)]:
+        guesses_from = [forward for forward in drafted if len(forward.after) > len(target.cached)]
+        is_text = actually_read == text[: len(actually_read)]
+        if not is_text:
             faults.add("what the target has read is not the text")
         elif drafted and len(target.tokens) > 1:
             has_read = drafted[-1].after
@@ -92,5 +97,8 @@ def cache_faults(log: Sequence[Forward], prompt: Sequence[int], emitted: Sequenc
             faults.add("the target reads more than the pending token and the draft")
         if number and sum(len(forward.tokens) for forward in drafted) > k + 1:
             faults.add("the draft model reads parts of the text again")
+        # The draft model may also have read its last guess: a forward more than there are guesses.
+        if is_text and (len(target.after) >= len(prompt) + n or len(guesses_from) > len(target.tokens)):
+            faults.add("near the end more is drafted than there is room for")
         start = end + 1
     return faults

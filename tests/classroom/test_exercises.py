@@ -1,5 +1,6 @@
 """Exercises: stubs are blank, solutions pass, wrong answers are recognised, other right answers pass too."""
 
+import inspect
 import re
 import signal
 import sys
@@ -13,7 +14,8 @@ from solution_code import expressions, shared_expressions, solutions
 
 import minispec
 from minispec.classroom import check, goal, hint, wrote
-from minispec.classroom.exercises import EXERCISES
+from minispec.classroom.exercise import is_degenerate
+from minispec.classroom.exercises import EXERCISES, sampled_loop
 from minispec.classroom.running import time_limit
 from minispec.show.signs import STATES
 
@@ -97,6 +99,112 @@ def test_a_wrong_answer_gets_its_message(exercise, name):
     assert card.detail and all(line in card.text() for line in card.detail.splitlines())
 
 
+# What many forms of one mistake have in common.
+
+
+def excess_of(p, q):
+    return (p - q).clamp(min=0)
+
+
+def over_its_sum(weights):
+    return weights / weights.sum()
+
+
+EPSILONS = {  # forms of a residual with an epsilon
+    "added to the sum": lambda p, q, e: excess_of(p, q) / (excess_of(p, q).sum() + e),
+    "the least sum": lambda p, q, e: excess_of(p, q) / excess_of(p, q).sum().clamp(min=e),
+    "normalize": lambda p, q, e: torch.nn.functional.normalize(excess_of(p, q), p=1, dim=0, eps=e),
+    "added to all": lambda p, q, e: over_its_sum(excess_of(p, q) + e),
+    "the least excess": lambda p, q, e: over_its_sum((p - q).clamp(min=e)),
+    "a tolerance": lambda p, q, e: over_its_sum(excess_of(p, q)) if excess_of(p, q).sum() > e else p,
+    "allclose": lambda p, q, e: p if torch.allclose(p, q, atol=e) else over_its_sum(excess_of(p, q)),
+}
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-8, 1e-10, 1e-12])
+@pytest.mark.parametrize("form", EPSILONS)
+def test_an_epsilon_in_the_residual_is_told(form, epsilon):
+    """Wherever it stands, and however small it is, it has the same message."""
+    for way_out in (False, True):
+
+        def answer(p, q, way_out=way_out):
+            return p if way_out and torch.equal(p, q) else EPSILONS[form](p, q, epsilon)
+
+        card = check("residual", answer)
+        assert card.kind == "wrong" and card.paragraphs[0] == BY_KEY["residual"].wrong["epsilon"][0]
+        assert "should be: (1, 0)" in card.detail and "came out:  (1, 0)" not in card.detail
+
+
+ORDERS = {  # forms of the residual that are right, with other roundings
+    "1 - overlap": lambda p, q: excess_of(p, q) / (1 - torch.minimum(p, q).sum()),
+    "half the distance": lambda p, q: excess_of(p, q) / ((p - q).abs().sum() / 2),
+    "without the overlap": lambda p, q: over_its_sum(p - torch.minimum(p, q)),
+    "a list": lambda p, q: over_its_sum(torch.tensor([max(0, a - b) for a, b in zip(p, q, strict=True)])),
+}
+
+
+@pytest.mark.parametrize("form", ORDERS)
+def test_other_orders_of_operations_are_right(form):
+    """In float64 the cases leave no rounding that could matter."""
+    assert check("residual", lambda p, q: p if torch.equal(p, q) else ORDERS[form](p, q), strict=True)
+
+
+def test_only_where_p_and_q_are_equal_is_no_epsilon():
+    """A message by place is for the place where the planted answer fails first."""
+    card = check("residual", lambda p, q: over_its_sum(excess_of(p, q)) if (p != q).any() else 7 * p)
+    assert not card.passed and "epsilon" not in card.text()
+
+
+@pytest.mark.parametrize("mask", [torch.Tensor.double, lambda mask: mask.log()])
+def test_a_mask_to_be_added_is_refused(mask):
+    """Zeros and ones, and −∞ where a token may not look: the message says what becomes of floats."""
+    card = check("shift-the-mask", lambda *case: mask(BY_KEY["shift-the-mask"].right(*case)))
+    assert card.paragraphs[0] == BY_KEY["shift-the-mask"].wrong["floats"][0]
+
+
+def test_a_draft_that_is_cut_is_surplus_too():
+    """The draft model is asked for k guesses, of which the target reads those that have room."""
+    right = inspect.getsource(BY_KEY["write-the-sampled-loop"].right)
+    drafts = "for _ in range(min(k, room - 1)):"
+    cut = "        del block[room:], dists[room - 1 :]\n        p = probabilities(target"
+    source = right.replace(drafts, "for _ in range(k):").replace("        p = probabilities(target", cut)
+    space = dict(vars(sampled_loop))
+    exec(source, space)
+    card = check("write-the-sampled-loop", space["my_sampled_loop"])
+    assert card.paragraphs[0] == BY_KEY["write-the-sampled-loop"].wrong["surplus-drafted"][0]
+
+
+# Which case is shown.
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [("continue-greedily", "one-forward-for-all"), ("verify-greedily", "no-bonus")]
+)
+def test_a_degenerate_case_is_shown_only_where_no_other_fails(key, name):
+    """No token asked for, or nothing drafted, is the smallest case and the worst explanation."""
+    exercise = BY_KEY[key]
+    assert is_degenerate(exercise.cases[0])
+    shown = check(key, exercise.wrong[name][1]).detail.splitlines()[0]
+    assert shown in [exercise._text_of(case) for case in exercise.cases if not is_degenerate(case)]
+
+    def wrong_there(*given):
+        return [9, 9] if given[-1] == 0 or given[0] == [] else exercise.right(*given)
+
+    assert check(key, wrong_there).detail.splitlines()[0] == exercise._text_of(exercise.cases[0])
+
+
+def test_a_verifier_is_shown_a_case_that_fits_its_message():
+    """It tests padding, and breaks where nothing is drafted."""
+
+    def answer(draft, target_probs, rng):
+        draft.tokens[:, 0]
+        return BY_KEY["write-the-verifier"].wrong["padding-tested"][1].decide(draft, target_probs, rng)
+
+    card = check("write-the-verifier", answer)
+    assert card.paragraphs[0] == BY_KEY["write-the-verifier"].wrong["padding-tested"][0]
+    assert "IndexError" not in card.detail
+
+
 # A hint leads, and leaves the decisive expression to the student.
 
 
@@ -159,7 +267,7 @@ def test_a_card_says_where_an_answer_raised():
     source = "def best_k(alpha, c, most):\n    rows = [1]\n    return rows[most + 1]\n"
     card = check("choose-k", defined(source, "best_k"))
     assert "IndexError" in card.text() and "line 3 of your function" in card.text()
-    assert "best_k(0.0, 0.2, 1)" in card.detail
+    assert "best_k(0.9, 0.05, 1)" in card.detail
     helper = "def row(n):\n    return [1][n]\n\n\ndef best_k(alpha, c, most):\n    return row(most)\n"
     assert "line 2 of your function" in check("choose-k", defined(helper, "best_k")).text()
 
@@ -217,7 +325,7 @@ def test_wrong_in_a_way_that_nobody_foresaw():
     """The smallest counterexample is shown, with what should be and what came out."""
     card = check("verify-greedily", lambda drafted, best: (0, 0))
     assert "smallest case" in card.text() and "came out" in card.html()
-    assert "verify_greedily([], [1])\n  should be: (0, 1)\n  came out:  (0, 0)" in card.detail
+    assert "verify_greedily([0], [0, 0])\n  should be: (1, 0)\n  came out:  (0, 0)" in card.detail
 
 
 def test_a_test_is_scored_bug_by_bug():

@@ -80,7 +80,7 @@ def test_a_loop_that_reads_the_text_again_is_not_right():
         "the draft model reads parts of the text again",
         "the target reads more than the pending token and the draft",
     )
-    assert faults(afresh) == both
+    assert set(both) <= set(faults(afresh))
     card = check("write-the-sampled-loop", afresh)
     assert not card.passed and both[1] in card.detail
     assert not check("write-the-sampled-loop", round_by_round).passed

@@ -26,6 +26,7 @@ WRONG = {
         "absolute": (1, "max(p - q, q - p)"),
         "p-itself": (2, "p"),
         "no-way-out": (3, "excess / mass"),
+        "epsilon": (2, "excess / (mass + 0.00000001)"),
     },
     "accept-one-row": {
         "correction-from-p": (3, "p"),

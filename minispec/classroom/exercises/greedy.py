@@ -57,13 +57,12 @@ def verification_mask(cached: int, k: int) -> Tensor:
 
 
 def read_mask(value: Any) -> Any:
-    """Reads a mask as rows of 0 and 1; one to be added to scores, with −∞, will do too."""
-    additive = isinstance(value, Tensor) and value.is_floating_point() and not bool((value > 0).any())
+    """Reads a mask as rows of 0 and 1."""
+    if isinstance(value, Tensor) and value.is_floating_point():
+        raise Malformed("a mask of floats, which PyTorch adds to the scores; bool is asked for")
     tensor = read_tensor(value, name="a mask")
     if tensor.dim() != 2:
         raise Malformed(f"a mask [k + 1, cached + k + 1] is wanted, and it has shape {list(tensor.shape)}")
-    if additive:
-        tensor = (~tensor.isinf()).double()
     if not bool(((tensor == 0) | (tensor == 1)).all()):
         raise Malformed("a mask of True and False is wanted, and it has other numbers in it")
     return as_tuples(tensor.long().tolist())

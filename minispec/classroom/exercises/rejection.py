@@ -91,7 +91,7 @@ RESIDUAL = exercise(
     right=residual,
     run=run_on_pair,
     read=read_distribution,
-    show=lambda value: "(" + ", ".join(f"{x:.4g}" for x in value) + ")",
+    show=lambda value: "(" + ", ".join(f"{round(x, 4):g}" for x in value) + ")",
 )
 
 

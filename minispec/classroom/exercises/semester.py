@@ -71,6 +71,7 @@ def second_form(
         picture="",
         praise="That is what was asked for.",
         wrong={"notebook": (NOTEBOOKS, base.right)},
+        by_place="",
         right=in_order,
         cases=[*map(shuffled, cases or base.cases)],
         run=run,

@@ -108,8 +108,8 @@ def show_run(
 
     console.print(f"\nSpeculative, {verifier} verifier, temperature {temperature:g}, K = {k}:", style="bold")
     drafter = ModelDrafter(pair.draft, warp)
-    settings = {"k": k, "verifier": rule, "warp": warp, "rng": SeededRng(seed)}
-    rounds = show_rounds(speculate(pair.target, drafter, [request], **settings), pair, console)
+    run = speculate(pair.target, drafter, [request], k=k, verifier=rule, warp=warp, rng=SeededRng(seed))
+    rounds = show_rounds(run, pair, console)
 
     tokens = [token for r in rounds for token in r.emitted[0]]
     calls = count(len(rounds), "target call")

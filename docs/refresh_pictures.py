@@ -6,7 +6,7 @@ python docs/refresh_pictures.py
 from pathlib import Path
 
 from minispec.io.walkthrough import load_walkthrough
-from minispec.show.plots.pictures import one_round, prefill
+from minispec.show.plots.pictures import draw_prefill, draw_round
 
 DOCS = Path(__file__).resolve().parent
 
@@ -15,10 +15,10 @@ def pictures():
     """Returns every picture by the name of its files without ending."""
     recording = load_walkthrough("greedy")
     return {
-        "round": one_round(recording),
-        "round-dark": one_round(recording, dark=True),
-        "prefill": prefill(recording),
-        "prefill-dark": prefill(recording, dark=True),
+        "round": draw_round(recording),
+        "round-dark": draw_round(recording, dark=True),
+        "prefill": draw_prefill(recording),
+        "prefill-dark": draw_prefill(recording, dark=True),
     }
 
 

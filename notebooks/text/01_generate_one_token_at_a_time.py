@@ -29,10 +29,27 @@ print(pair.walkthrough)
 # %% [markdown]
 # ## The whole method first
 #
-# Two models continue this story. The small one, the *draft model*, guesses some words ahead. The
-# large one, the *target*, looks at all guesses at once, keeps those that it would have emitted
-# itself, and replaces the first that it would not. Click through two rounds with **next**, or use
-# the arrow keys.
+# Two models continue this story. The small one, the *draft model*, guesses some tokens ahead. The
+# large one, the *target*, reads all guesses at once, keeps those that it would have chosen itself,
+# and replaces the first that it would not. This is one *round*:
+
+# %%
+from minispec.show.plots.pictures import draw_round
+
+draw_round(recording)
+
+# %% [markdown]
+# 1. The story ends in "The cat". Its last token is *pending*: no model has read it yet.
+# 2. The draft model guesses five tokens, each from those before it.
+# 3. The target reads the pending token and all guesses in one pass, and makes its own choice after
+#    each.
+# 4. Guesses are accepted (✓) until one differs (✗). The target's choice replaces it (↳), and later
+#    guesses are never tested (○).
+# 5. Accepted tokens and correction join the story, and the last one is pending.
+# 6. What each model remembers of the other guesses is removed (⌫).
+#
+# Now step through this round and the next with **next**, or with the arrow keys. For now, watch
+# only the story.
 
 # %%
 from minispec.show.stepper import Stepper
@@ -40,8 +57,8 @@ from minispec.show.stepper import Stepper
 Stepper(recording, rounds=2, title="Two rounds of speculative decoding")
 
 # %% [markdown]
-# Watch the words of the story. The lines about the caches are explained in notebooks 5 and
-# 8. This notebook asks the question that comes first: why would anybody want to guess?
+# Notebooks 5 and 8 explain the lines about the caches. This notebook asks the question that comes
+# first: why would anybody want to guess?
 #
 # ## What a model computes
 #

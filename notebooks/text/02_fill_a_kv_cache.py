@@ -118,12 +118,20 @@ assert torch.allclose(rest, whole[7:], rtol=0, atol=1e-3)
 predict("after-prefill", guess=None)
 
 # %% [markdown]
-# Prefill could read all of the prompt, and hand its last logits to the first step. Here it keeps
-# the last token back: that one is *pending*, in the text and in no cache yet. Each step reads it
-# and adds the next, which is pending then.
-#
-# Here are the same twenty tokens, with a cache. In the figure, blue is what a step computes, and
-# grey is what it finds in the cache. (Its first step is prefill and the first token together.)
+# Prefill could read all of the prompt, and hand its last logits to the first step. Here prefill
+# stops one token short, in both models. The last token is *pending*: part of the text, but not yet
+# in a cache.
+
+# %%
+from minispec.io.walkthrough import load_walkthrough
+from minispec.show.plots.pictures import draw_prefill
+
+draw_prefill(load_walkthrough("greedy"))
+
+# %% [markdown]
+# Each step reads the pending token and adds the next, which is pending then. Here are the same
+# twenty tokens as above, with a cache. In the figure, blue is what a step computes, and grey is
+# what it finds in the cache. (Its first step is prefill and the first token together.)
 
 # %% tags=["written", "claim-A1"]
 from minispec.show.plots.caches import recomputation, steps_with_cache, steps_without_cache

@@ -46,6 +46,17 @@ print(f"\nthe target alone: {len(alone)} tokens, {len(alone)} target calls")
 #     catch up   if all was accepted, the draft model reads its last guess
 # ```
 #
+# Here is the first round of the recorded run. After verifying, the target's cache holds all five
+# guesses, whereas the draft model's holds four, because a model does not read its own last guess.
+# After rollback both hold the same: all of the text but the pending token.
+
+# %%
+from minispec.io.walkthrough import load_walkthrough
+from minispec.show.plots.pictures import draw_round
+
+draw_round(load_walkthrough("greedy"))
+
+# %% [markdown]
 # ## The pieces
 #
 # `read` reads tokens after what a cache holds. `catch_up` makes a cache hold all of the text but
@@ -133,8 +144,6 @@ with torch.inference_mode():
 print("accepted, of drafted:", *(f"{emitted - 1}/{drafted}" for drafted, emitted in notes))
 print(f"{len(tokens)} tokens, {len(notes)} target calls: {len(tokens) / len(notes):.2f} a call")
 assert tokens == alone
-
-# %%
 target_calls.against(len(notes), {len(alone): "That is one call a token: the target alone."})
 
 # %% [markdown]
@@ -165,7 +174,6 @@ assert all(same)
 # known, predict which guesses are likely to be rejected, *before* you step on to the tests.
 
 # %% tags=["claim-A1", "claim-A2", "claim-A3", "claim-A4", "claim-A5"]
-from minispec.io.walkthrough import load_walkthrough
 from minispec.show.stepper import Stepper
 
 recording = load_walkthrough("rejection")

@@ -65,7 +65,7 @@ def greedy_round(recording: Recording, index: int = 0) -> GreedyRound:
 
 
 @matplotlib.rc_context(STYLE)
-def one_round(recording: Recording, index: int = 0, dark: bool = False) -> Drawing:
+def draw_round(recording: Recording, index: int = 0, dark: bool = False) -> Drawing:
     """Draws a greedy round of a recording's first prompt, phase by phase from above to below.
 
     Raises:
@@ -74,18 +74,18 @@ def one_round(recording: Recording, index: int = 0, dark: bool = False) -> Drawi
     r = greedy_round(recording, index)
     title = f"One call of the large model gives {count(len(r.emitted), 'new token')}"
     paper = Paper(len(r.drafted) + 3, 10.0, title, DARK if dark else LIGHT)
-    draw_draft(paper, r)
-    draw_verify(paper, r)
-    draw_accept(paper, r)
-    draw_commit(paper, r)
+    draft_rows(paper, r)
+    verify_rows(paper, r)
+    accept_row(paper, r)
+    commit_row(paper, r)
     paper.label(1.6, "6 Roll back", "target's cache")
-    draw_cache(paper, r, 1.6, r.target_cache)
+    cache_row(paper, r, 1.6, r.target_cache)
     paper.label(0.8, "", "draft model's cache")
-    draw_cache(paper, r, 0.8, r.draft_cache)
+    cache_row(paper, r, 0.8, r.draft_cache)
     return Drawing(paper.figure, f"{title}. {told(r)}")
 
 
-def draw_draft(paper: Paper, r: GreedyRound) -> None:
+def draft_rows(paper: Paper, r: GreedyRound) -> None:
     """Rows 1 and 2: the text with its pending token, and the guesses, each made after the one before."""
     paper.label(8.8, "1 Text", "last token pending")
     paper.write(LABELS - 0.15, 8.8, "…")
@@ -99,7 +99,7 @@ def draw_draft(paper: Paper, r: GreedyRound) -> None:
         paper.arrow((column + 0.15, 7.98), (column + 0.85, 7.98), connectionstyle="arc3,rad=-0.5")
 
 
-def draw_verify(paper: Paper, r: GreedyRound) -> None:
+def verify_rows(paper: Paper, r: GreedyRound) -> None:
     """Row 3: one pass over the pending token and all guesses, and the target's own choice after each."""
     paper.label(6.4, "3 Verify", f"{len(r.choices)} tokens at once")
     paper.bar(range(1, 1 + len(r.choices)), 6.4, 0.94, FORWARD)
@@ -113,7 +113,7 @@ def draw_verify(paper: Paper, r: GreedyRound) -> None:
         paper.tile(2 + i, 5.2, CHOICE if used else UNUSED, choice, linewidth=2 if used else 1)
 
 
-def draw_accept(paper: Paper, r: GreedyRound) -> None:
+def accept_row(paper: Paper, r: GreedyRound) -> None:
     """Row 4: accepted are the guesses that equal the target's choice; the first other one is corrected."""
     paper.label(4.25, "4 Accept", "until one differs")
     for i, word in enumerate(r.drafted):
@@ -125,7 +125,7 @@ def draw_accept(paper: Paper, r: GreedyRound) -> None:
         paper.token(2 + r.accepted, 4.25, "bonus", r.emitted[-1])
 
 
-def draw_commit(paper: Paper, r: GreedyRound) -> None:
+def commit_row(paper: Paper, r: GreedyRound) -> None:
     """Row 5: the text now; its last token is pending."""
     paper.label(2.6, "5 Commit", count(len(r.emitted), "new token"))
     paper.write(LABELS - 0.15, 2.6, "…")
@@ -134,7 +134,7 @@ def draw_commit(paper: Paper, r: GreedyRound) -> None:
         paper.token(column, 2.6, state, word)
 
 
-def draw_cache(paper: Paper, r: GreedyRound, y: float, cache: CacheLengths) -> None:
+def cache_row(paper: Paper, r: GreedyRound, y: float, cache: CacheLengths) -> None:
     """Row 6: what a cache keeps, and what is cut from its end."""
     paper.write(LABELS - 0.15, y, "…")
     first = cache.before[0] - 1  # the position of the first word; after it, the cache ended
@@ -172,7 +172,7 @@ def told(r: GreedyRound) -> str:
 
 
 @matplotlib.rc_context(STYLE)
-def prefill(recording: Recording, dark: bool = False) -> Drawing:
+def draw_prefill(recording: Recording, dark: bool = False) -> Drawing:
     """Draws how both models read a recording's first prompt, and what their caches hold then.
 
     Raises:
@@ -187,10 +187,10 @@ def prefill(recording: Recording, dark: bool = False) -> Drawing:
     paper = Paper(8, 6.5, title, DARK if dark else LIGHT)
     paper.label(2.75, "Prompt", f"{len(words)} tokens")
     read = [*words[:3], "…", *words[-4:-1]]
-    draw_prompt(paper, 2.75, read)
+    prompt_row(paper, 2.75, read)
     paper.token(7, 2.75, "pending", words[-1])
-    draw_reading(paper, 1, read, "Target", FORWARD, held[0])
-    draw_reading(paper, -1, read, "Draft model", DRAFT_FORWARD, held[1])
+    reading_rows(paper, 1, read, "Target", FORWARD, held[0])
+    reading_rows(paper, -1, read, "Draft model", DRAFT_FORWARD, held[1])
     told = (
         f'The prompt has {len(words)} tokens and ends in "{" ".join(words[-2:])}". '
         f"One forward pass of the target reads {held[0]} of them into its cache, and one "
@@ -200,13 +200,13 @@ def prefill(recording: Recording, dark: bool = False) -> Drawing:
     return Drawing(paper.figure, f"{title}. {told}")
 
 
-def draw_prompt(paper: Paper, y: float, words: Sequence[str]) -> None:
+def prompt_row(paper: Paper, y: float, words: Sequence[str]) -> None:
     """Draws what is read of a prompt."""
     for column, word in enumerate(words):
         paper.token(column, y, "prompt", word)
 
 
-def draw_reading(paper: Paper, up: int, words: Sequence[str], name: str, look: State, length: int) -> None:
+def reading_rows(paper: Paper, up: int, words: Sequence[str], name: str, look: State, length: int) -> None:
     """Draws a model's forward pass over the prompt, above it (1) or below (-1), and its cache."""
     high = 0.94 if up > 0 else 0.62  # the target is the larger model
     bar = 2.75 + up * (0.75 + high / 2)
@@ -215,7 +215,7 @@ def draw_reading(paper: Paper, up: int, words: Sequence[str], name: str, look: S
     paper.bar(range(len(words)), bar, high, look)
     paper.write(paper.centre(3), bar, "one forward pass", color=look.ink)
     paper.label(cache, "", f"its cache: {length} tokens")
-    draw_prompt(paper, cache, words)
+    prompt_row(paper, cache, words)
     for column in range(len(words)):
         paper.arrow((column, 2.75 + up * HIGH / 2), (column, bar - up * high / 2))
         paper.arrow((column, bar + up * high / 2), (column, cache - up * HIGH / 2))

@@ -11,7 +11,7 @@ import refresh_pictures
 import minispec
 from minispec.io.walkthrough import load_walkthrough, record_pair
 from minispec.show.plots.paper import LABELS
-from minispec.show.plots.pictures import one_round, prefill
+from minispec.show.plots.pictures import draw_prefill, draw_round
 
 DOCS = Path(refresh_pictures.__file__).parent
 
@@ -45,7 +45,7 @@ def test_a_round_is_drawn_as_the_loop_ran_it(recorded):
         emitted = words(run, r.emitted[0])
         known = "=" if r.index else ""
         accepted = len(emitted) - 1
-        drawn = rows(one_round(run, r.index))
+        drawn = rows(draw_round(run, r.index))
         assert drawn[:3] == [
             ["…", known + text[-2], "→" + text[-1]],
             [f"?{word}" for word in drafted],
@@ -74,7 +74,7 @@ def words(run, ids):
 def test_prefill_is_drawn_as_it_was():
     """Both caches hold all of the prompt but its last token, which stands in one row alone."""
     recording = load_walkthrough("greedy")
-    drawing = prefill(recording)
+    drawing = draw_prefill(recording)
     prompt = words(recording, recording.trace.prompts[0])
     read = [*prompt[:3], "…", *prompt[-4:-1]]
     assert [row for row in rows(drawing) if len(row) > 2] == [read, [*read, f"→{prompt[-1]}"], read]
@@ -90,11 +90,11 @@ def test_other_rounds_are_refused():
     done = replace(trace, rounds=(replace(trace.rounds[0], finish=("cap",)),))
     for run in (load_walkthrough("rejection"), replace(recording, trace=done)):
         with pytest.raises(ValueError, match="not a greedy round"):
-            one_round(run)
+            draw_round(run)
     with pytest.raises(ValueError, match="seven tokens"):
-        prefill(replace(recording, trace=replace(trace, prompts=((1, 2),))))
+        draw_prefill(replace(recording, trace=replace(trace, prompts=((1, 2),))))
     with pytest.raises(ValueError, match="no round 99"):
-        one_round(recording, 99)
+        draw_round(recording, 99)
 
 
 @pytest.mark.parametrize("name", ["round", "round-dark", "prefill", "prefill-dark"])

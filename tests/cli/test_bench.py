@@ -71,7 +71,7 @@ def test_tables(quick):
     assert out.count("greedy") >= 4 and out.count("rejection") >= 3
     for words in ("Milliseconds of a forward", "n = 17", "Every K", "The best K", "Every backend"):
         assert words in out
-    for words in ("limit", "shares", "theorem 3.8", "of tested", "of drafted", "acceptance length"):
+    for words in ("passes", "shares", "theorem 3.8", "α", "of tested", "of drafted", "acceptance length"):
         assert words in out
 
 

@@ -105,7 +105,7 @@ class Paper:
         """
         self.tile(column, y, STATES[state], f"{STATES[state].glyph}{word}")
         x = self.centre(column)
-        line = {"color": "black", "linewidth": 2.2, "zorder": 4}
+        line: dict[str, Any] = {"color": "black", "linewidth": 2.2, "zorder": 4}
         if state == "rejected":
             self.axes.plot([x - 0.2, x + 0.42], [y, y], **line)
         if state == "pending":

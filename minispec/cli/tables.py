@@ -25,11 +25,7 @@ class Grid:
     left_columns: int = 1  #: how many columns are aligned left; the others are aligned right
 
     def rich(self, title: str, padding: int = 1) -> Table:
-<<<<<<< HEAD
-        """Returns it for a terminal; padding: blanks beside a cell. With none, heads take several lines."""
-=======
         """Returns it for a terminal; padding: blanks beside a cell; with 0 headings take several lines."""
->>>>>>> w-statements
         pad = (0, padding)
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=pad)
         for number, column in enumerate(self.columns):

@@ -105,11 +105,11 @@ class Paper:
         """
         self.tile(column, y, STATES[state], f"{STATES[state].glyph}{word}")
         x = self.centre(column)
+        line: dict[str, Any] = {"color": "black", "linewidth": 2.2, "zorder": 4}
         if state == "rejected":
-            self.axes.plot([x - 0.2, x + 0.42], [y, y], color="black", linewidth=2.2, zorder=4)
+            self.axes.plot([x - 0.2, x + 0.42], [y, y], **line)
         if state == "pending":
-            (line,) = self.axes.plot([x - 0.45, x + 0.45], [y - 0.21, y - 0.21], color="black", zorder=4)
-            line.set(linewidth=2.2, dashes=(2.2, 1.4))
+            self.axes.plot([x - 0.45, x + 0.45], [y - 0.21, y - 0.21], **line, dashes=(2.2, 1.4))
 
     def bar(self, columns: range, y: float, high: float, look: State) -> None:
         """Draws one area over some columns: a forward pass."""

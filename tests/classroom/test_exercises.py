@@ -225,7 +225,7 @@ def test_pictures_follow_the_table_of_signs(exercise):
     text = exercise.picture + exercise.goal
     states = {state.glyph for state in STATES.values()}
     lines = [line for line in exercise.picture.splitlines() if line]
-    marks = set(re.findall(r"(?<!\S)([^\w\s.…/,(){}+*−|-])(?=\w)", exercise.picture))
+    marks = set(re.findall(r"(?<!\S)([^\w\s.…/,(){}+*−|'-])(?=\w)", exercise.picture))
     apart = states - {"="}  # a sign of its own: no blank after it
     assert not re.search(rf"(?<!\S)[{re.escape(''.join(apart))}] \w", exercise.picture)
     assert marks <= states | {"●", "▲"}, marks

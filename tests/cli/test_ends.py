@@ -122,6 +122,7 @@ def test_a_stop_text_ends_all_of_a_text(document, generate, pair, settings):
         rounds = whole["rounds"][: len(cut["rounds"])]
         assert cut["rounds"] == rounds and len(rounds) == cut["target_calls"], kind
         earlier = tiny_tokenizer().decode([token for r in rounds[:-1] for token in r["emitted"]])
+        earlier = earlier.rstrip("\ufffd")  # perhaps half a character
         assert not any(stop in earlier for stop in stops[1::2]), kind
 
 

@@ -70,7 +70,7 @@ class Verifier:
         if not self.accepts_candidates(draft):
             raise ValueError(
                 f"the {self.name} verifier needs candidates that were drawn independently from one q, but "
-                f"the q of these change from one to the next, as in drawing without replacement; draw them "
+                f"the q of these changes from one to the next, as in drawing without replacement; draw them "
                 f"with_replacement, or use verify_tree"
             )
         if not isinstance(rng, RoundRng):

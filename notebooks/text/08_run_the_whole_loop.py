@@ -253,13 +253,13 @@ assert often[0][0] < 0.9 < often[-1][0]
 #
 # ## How many tokens a round yields
 #
-# Let each tested guess be accepted with probability α. The i-th guess is tested only if all before
-# it were kept, which has probability α^(i−1). With the target's own token, a round yields 1 + α +
-# α² + … + α^K = (1 − α^(K+1)) / (1 − α) tokens on average.
+# Let each tested guess be accepted with probability α. The i-th is tested only if all before it were
+# kept, with probability α^(i−1). With the target's own token, a round yields 1 + α + α² + … + α^K =
+# (1 − α^(K+1)) / (1 − α) tokens on average.
 #
-# The unit of time is one target step over one position. A draft step costs c units, and a forward
-# pass over K + 1 positions v units: 1 if verification were free. At the end of this notebook you
-# measure both. The gain is the yield divided by K · c + v.
+# The unit of time is one target step. A draft step costs c units, and a forward pass over K + 1
+# positions v units: 1 if verification were free. You will measure both. The gain is the yield
+# divided by K · c + v.
 
 # %% tags=["claim-D3"]
 counts = stories.statistics()
@@ -405,28 +405,23 @@ from minispec.evidence.bench.measure import forward_ratio, measure_latency
 warm = dict(verifier="rejection", temperature=1.0)
 sides = {K: (Setting(models, 0, **warm), Setting(models, K, **warm)) for K in (1, 2, 4, 6, 8, 12)}
 runs = interleave(sides, [[each] for each in pair.info["prompts"][:8]], seed=0, new_tokens=80)
-share = pair.draft.parameters_count / target.parameters_count
-print(f"the draft has {share:.3f} of the target's weights")
+print(f"weights: {pair.draft.parameters_count / target.parameters_count:.3f} of the target's")
 for name, two in (("torch", pair), (fast.name, models)):
     times = measure_latency(two.target, [1, 2, 3, 5, 7, 9, 13], repeats=10)
     draft_times = measure_latency(two.draft, [1], repeats=10)
-    print(
-        f"on {name}: a forward pass of the draft takes {forward_ratio(times, draft_times):.2f}",
-        end=", ",
-    )
-    print(f"v = {times[5].seconds / times[0].seconds:.2f} for 9 positions")
+    c = forward_ratio(times, draft_times)
+    v = times[5].seconds / times[0].seconds
+    print(f"on {name}: a forward pass of the draft takes {c:.2f}, v = {v:.2f} for 9 positions")
 
 # %% [markdown]
-# Counted in weights, a draft step would be nearly free. It is not: every call has a fixed part,
-# whatever the size of the model. In models as small as these, that part is most of the time. These
-# are forward passes that are called one at a time. In the loop of the native backend one call makes
-# all K draft steps, and its c is smaller. So c depends on the code and the machine. With billions
-# of weights, reading them is most of the time, and c comes near the ratio of the weights. That is
-# what the 0.1 above stands for: a draft of a tenth of the size.
+# Counted in weights, a draft step would be nearly free. It is not, because every call has a fixed
+# part, and in models as small as these that part is most of the time. (In the native loop one call
+# makes all K draft steps, so its c is smaller than this ratio of single forward passes.) With
+# billions of weights, reading them is most of the time, and c comes near the ratio of the sizes:
+# the 0.1 above stands for a draft model of a tenth of the size.
 #
-# The prediction takes α from above, your own v, and for c the ratio of the two forward passes. The
-# dotted curve takes c = 0.1 and v = 1: a forward over K + 1 positions would cost as much as over
-# one.
+# The prediction takes α from above, your own v, and that ratio for c. The dotted curve takes c =
+# 0.1 and v = 1, as if verification were free.
 
 # %%
 from minispec.evidence.bench.measurements import SpeedPoint
@@ -435,7 +430,6 @@ from minispec.show.plots.speed import gain_by_k
 
 t = {}
 points = []
-c = forward_ratio(times, draft_times)
 t |= {time.width: time.seconds for time in times}  # of a target forward, by its positions
 for K, both in runs.items():
     low, gain, high = speed_up_of(*both)  # quartiles over the stories

@@ -188,13 +188,9 @@ assert damage(texts) < 1e-12 and abs(block - 11 / 9) < 1e-12
 # 2·1/2 + 1·1)/9 = 5/9. After a the first coin is 0, after b 1. So one token alone is kept in a
 # drafted ba whose second coin fails: 2/9 · 1/2 = 1/9. And 2 · 5/9 + 1/9 = 11/9.
 #
-# A simple bound is the sum, over all beginnings, of the smaller probability: here 12/9. It treats
-# each beginning alone, and no rule of this kind reaches it here. Let B(z) be the probability that a
-# rule keeps at least the tokens of z. Then y is kept after z no more often than the target emits it
-# there, B(zy) ≤ B(z) · p(y), and no more often than zy is drafted, B(zy) ≤ q(zy). Starting from B =
-# 1, it follows that B(z) ≤ q(z) · w, with the w from above, and block verification attains this for
-# every z. So **block verification accepts the most tokens a round on average**, among all lossless
-# rules that keep a prefix, add one token and leave the rest to p. Here that is 11/9.
+# No rule reaches 12/9. **Block verification accepts the most tokens a round on average**, among
+# all lossless rules that keep a prefix, add one token and leave the rest to p. "Losslessness" in
+# the book has the proof.
 
 
 # %% tags=["hide-input", "claim-D6"]
@@ -217,8 +213,7 @@ assert all(same) and len(same) >= 200
 #
 # ## More on the pair?
 #
-# How much more depends on p and q. `family` are ten chains of eight tokens, with p and
-# q that differ much. `recorded` are drafts of the shipped pair.
+# `family` are ten chains of eight tokens whose p and q differ much, `recorded` drafts of the pair.
 
 
 # %% tags=["claim-D6", "nbval-check-output"]

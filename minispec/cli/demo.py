@@ -85,7 +85,7 @@ def show_pair(
     console.rule(f"Pair {pair.name}")
     sizes = [f"{model.parameters_count:,}" for model in (pair.target, pair.draft)]
     console.print("The target has {} parameters, the draft model {}.\n".format(*sizes))
-    console.out(printable(text), style="dim")
+    console.print(printable(text), style="dim")
     runs = [show_run(pair, text, name, k, max_new_tokens, seed, console) for name in VERIFIERS]
     console.print(legend(glyphs_for(console.encoding)))
 

@@ -238,7 +238,7 @@ def round_line(r: Round, row: int, tokenizer: Tokenizer, glyphs: Glyphs) -> Text
         (printable(guesses).replace("\n", "\\n").removeprefix(" "), COLOURS["drafted"]),
         "  ->  " if glyphs is PLAIN else f"  {STATES['pending'].glyph}  ",
         emitted[first:],
-        f"    {count(len(r.emitted[row]), 'token')}, 1 target call",
+        f"   {count(len(r.emitted[row]), 'token')}, 1 call",
     )
 
 

@@ -253,9 +253,9 @@ assert often[0][0] < 0.9 < often[-1][0]
 #
 # ## How many tokens a round yields
 #
-# Let each tested guess be accepted with probability α. The i-th is tested only if all before it were
-# kept, with probability α^(i−1). With the target's own token, a round yields 1 + α + α² + … + α^K =
-# (1 − α^(K+1)) / (1 − α) tokens on average.
+# Let each tested guess be accepted with probability α. The i-th is tested only if all before it
+# were kept, with probability α^(i−1). With the target's own token, a round yields 1 + α + α² + … +
+# α^K = (1 − α^(K+1)) / (1 − α) tokens on average.
 #
 # The unit of time is one target step. A draft step costs c units, and a forward pass over K + 1
 # positions v units: 1 if verification were free. You will measure both. The gain is the yield

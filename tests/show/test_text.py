@@ -186,7 +186,7 @@ def test_a_round_has_a_line():
     mat, floor, *kept = [encode(f" {word}")[0] for word in ("mat", "floor", "sat", "on", "the")]
     (r,) = by_hand([0], ([*kept, mat], 3, floor), ids=400).rounds
     line = round_line(r, 0, tokenizer, FANCY)
-    assert line.plain == "draft: sat on the mat  →  ✓sat ✓on ✓the ✗mat ↳floor    4 tokens, 1 target call"
+    assert line.plain == "draft: sat on the mat  →  ✓sat ✓on ✓the ✗mat ↳floor   4 tokens, 1 call"
     styles = {line.plain[span.start : span.end]: str(span.style) for span in line.spans}
     assert styles["sat on the mat"] == COLOURS["drafted"] and styles["mat"] == f"strike {COLOURS[REJECTED]}"
 
@@ -194,11 +194,11 @@ def test_a_round_has_a_line():
 @pytest.mark.parametrize(
     ("r", "glyphs", "line"),
     [
-        (CUT, FANCY, "draft: abcd  →  ✓a✓b    2 tokens, 1 target call"),
-        (UNDRAFTED, FANCY, "draft: nothing  →  ★Z    1 token, 1 target call"),
-        (PRAISED, PLAIN, "draft: abc  ->  +a+b+c*Y    4 tokens, 1 target call"),
-        (a_round(ids("a\n"), 2, ids("a\nX")), PLAIN, r"draft: a\n  ->  +a+\n*X    3 tokens, 1 target call"),
-        (a_round([END, *ids("a")], 2, [END]), FANCY, "draft: <end>a  →  ✓<end>    1 token, 1 target call"),
+        (CUT, FANCY, "draft: abcd  →  ✓a✓b   2 tokens, 1 call"),
+        (UNDRAFTED, FANCY, "draft: nothing  →  ★Z   1 token, 1 call"),
+        (PRAISED, PLAIN, "draft: abc  ->  +a+b+c*Y   4 tokens, 1 call"),
+        (a_round(ids("a\n"), 2, ids("a\nX")), PLAIN, r"draft: a\n  ->  +a+\n*X   3 tokens, 1 call"),
+        (a_round([END, *ids("a")], 2, [END]), FANCY, "draft: <end>a  →  ✓<end>   1 token, 1 call"),
     ],
 )
 def test_a_round_stays_on_one_line(r, glyphs, line):

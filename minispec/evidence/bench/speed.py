@@ -15,7 +15,7 @@ from minispec.native.backend import Models
 from minispec.native.drafters import K
 
 RUNS = 9  # of each side: their median is printed
-CHOOSING = 4  # prompts on which K is chosen
+CHOOSING = 12  # prompts on which K is chosen: with four, the choice changed from run to run
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 10)  # values of K to choose from
 
 

@@ -21,7 +21,7 @@ FIRST, LAST = "#play-phases", "#play-caches"  # what is to be seen, from above t
 PHASES = 4  # of a round
 ROUNDS = 2
 SHOWN = 1800  # milliseconds of a phase
-COLOURS = 48
+COLOURS = 128
 MARGIN = 12  # pixels
 
 
@@ -34,13 +34,13 @@ def part(page):
 
 
 def film(page):
-    """Yields a picture of each phase, from the prefill on."""
+    """Yields a picture of each phase; prefill, after which no distribution is known yet, is left out."""
     page.goto(f"{PAGE.as_uri()}#{urlencode(STATE)}")
     page.locator("#play:not([hidden])").wait_for()
-    for _ in range(1 + PHASES * ROUNDS):
-        yield Image.open(io.BytesIO(page.screenshot(clip=part(page), full_page=True)))
+    for _ in range(PHASES * ROUNDS):
         page.locator("#play-step").click()
         page.mouse.move(0, 0)
+        yield Image.open(io.BytesIO(page.screenshot(clip=part(page), full_page=True)))
 
 
 def write(frames):
@@ -49,7 +49,10 @@ def write(frames):
     even = [Image.new("RGB", (frame.width, height), "white") for frame in frames]
     for paper, frame in zip(even, frames, strict=True):
         paper.paste(frame, (0, 0))
-    palette = even[-1].quantize(COLOURS)
+    together = Image.new("RGB", (even[0].width, height * len(even)))
+    for number, paper in enumerate(even):
+        together.paste(paper, (0, number * height))
+    palette = together.quantize(COLOURS)
     first, *others = [paper.quantize(palette=palette, dither=Image.Dither.NONE) for paper in even]
     first.save(PICTURE, save_all=True, append_images=others, duration=SHOWN, loop=0, optimize=True)
 

@@ -17,7 +17,7 @@ from itertools import product
 
 import pytest
 import torch
-from examples import examples, how_many
+from examples import PROMPTS, TABLES, examples, how_many
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from native_models import needs_compiler
@@ -110,23 +110,6 @@ def table_gpt(table, context):
     return model.eval().requires_grad_(False)
 
 
-def tables(drawn):
-    """Returns logits of a target and a draft [12, 3], made of 36 bytes each.
-
-    With bytes of 0 they are 2, 1 and 0, which go round from context to context; the draft's are turned by
-    one more. Other bytes add 1, -1, 2, -2. One string of bytes is one choice: Hypothesis tries a copy of one
-    choice in the place of another of its kind, and thus with few settings, if there are many of a kind.
-    """
-    added = [(0, 1, -1, 2, -2)[byte % 5] for byte in drawn]
-    simplest = [
-        2 - (token + context + context // 3 + draft) % 3
-        for draft, context, token in product(range(2), range(12), range(3))
-    ]
-    logits = [a + b for a, b in zip(added, simplest, strict=True)]
-    rows = [tuple(logits[i : i + 3]) for i in range(0, len(logits), 3)]
-    return tuple(rows[:12]), tuple(rows[12:])
-
-
 def ways():
     """Returns what may draft, each with the lossless rules for its drafts."""
     yield from product(
@@ -137,12 +120,11 @@ def ways():
             yield name, rule.name
 
 
-PROMPTS = [((0,),), ((1, 0), (2,)), ((0, 1, 0),), ((2, 2), (0, 1, 2))]
 SETTINGS = st.builds(
     Setting,
     way=st.sampled_from([("model", "rejection")] * 40 + [*ways()]),
-    tables=st.binary(min_size=72, max_size=72).map(tables),
-    prompts=st.sampled_from(PROMPTS),
+    tables=TABLES,
+    prompts=PROMPTS,
     k=st.sampled_from([2, 3, 1, 4]),
     cap=st.sampled_from([3, 4, 2]),
     eos=st.sampled_from([(), (), (2,), (0, 1)]),

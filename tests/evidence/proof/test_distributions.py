@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from minispec import Warp, verify_coupled, verify_rejection
 from minispec.classroom.rules import rule_with
 from minispec.drafters.registry import DRAFTERS
+from minispec.evidence.proof.by_hand import rounded
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
     exact_distributions,
@@ -59,6 +60,11 @@ def test_a_prompt_without_space_has_one_outcome(cap):
     assert wanted[0] == {((), "context"): 1.0} and (cap or wanted[1] == {((), "cap"): 1.0})
     for distributions in (speculative_distributions(full).distributions, target_only_distributions(full)):
         assert max(map(largest_error, distributions, wanted)) < 1e-12
+
+
+def test_probabilities_are_written_with_four_digits():
+    """Those of a check's message, that people are to read."""
+    assert rounded([1 / 3, 2 / 3]) == [0.3333, 0.6667]
 
 
 def test_branches_do_not_depend_on_company():

@@ -141,8 +141,9 @@ def test_greedy_differs_only_at_near_ties(dtype, corpus, record_property):
     """100 prompts, 200 tokens each: texts that differ are counted, and each has a certificate."""
     pair = minispec.load_pair("stories", dtype=dtype)
     prompts = beginnings(pair, corpus)
-    rows = zip(prompts, *both(pair, prompts), strict=True)
+    rows = [*zip(prompts, *both(pair, prompts), strict=True)]
     found = [flip for row in rows if (flip := first_flip(pair.target, *row))]
+    assert len(found) == sum(plain != fast for _, plain, fast in rows)
     record_property("mismatches", len(found))
     record_property("certificates", [str(flip) for flip in found])
     assert all(flip.is_near_tie for flip in found), found

@@ -7,6 +7,7 @@ import minispec.cli.prove as module
 from minispec.evidence.proof import sampling
 from minispec.evidence.proof.prove import Proof, ProvedCase, few_cases
 from minispec.evidence.proof.sampling import check_calibration, tiny_experiments
+from minispec.evidence.theory.acceptance import Coupling
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,15 @@ def test_prove_takes_the_cases_of_one_drafter(document, monkeypatch):
     assert wanted <= {case["name"] for case in report["cases"]} and len(wanted) >= 6
     assert all(mark.startswith("ngram: ") for mark in report["coverage"])
     assert {f"ngram: drafted {n}" for n in range(4)} <= set(report["coverage"])
+
+
+def test_the_full_proof_compares_rejection_and_coupling(document, monkeypatch):
+    """On the trained pair, where the drafter model is among those that are proved."""
+    monkeypatch.setattr(module, "all_cases", module.few_cases)
+    monkeypatch.setattr(module, "sampled_tests", lambda *_: [])
+    monkeypatch.setattr(module, "compare_acceptance", lambda *_, **__: Coupling(7, 0.5, 0.5, 0.5))
+    report, _ = document("prove --full --backend torch", status=1)
+    assert report["coupling"]["positions"] == 7
 
 
 def test_a_proof_of_nothing_is_status_2_and_a_line(refused):

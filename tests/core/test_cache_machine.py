@@ -7,6 +7,7 @@ with verdicts of all kinds. Both compare with forwards from scratch.
 import pytest
 import tiny
 import torch
+from examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -231,5 +232,4 @@ def test_whatever_is_done(machine, share, steps):
     Faults planted in the cache are found by the 4th example of a machine that reads, and by the 17th of one
     that plays rounds (exact mode's own by the 2nd).
     """
-    examples = max(settings.default.max_examples // share, 1)
-    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
+    run_state_machine_as_test(machine, settings=settings(examples(100 // share), stateful_step_count=steps))

@@ -224,6 +224,17 @@ def test_a_cache_made_while_decoding_does_not_spoil_training():
 
 
 @torch.inference_mode()
+def test_a_tree_may_end_in_the_contexts_last_slot():
+    """A branch up to there has the logits that its tokens have one after the other."""
+    model = tiny.gpt(tiny.config(max_length=8))
+    tokens = torch.arange(8)[None]
+    cache = model.new_cache(1)
+    model(tokens[:, :4], cache)
+    logits = model.head(model.hidden(tokens[:, 4:], cache, Tree.after(cache.lengths, torch.arange(3)[None])))
+    torch.testing.assert_close(logits, model(tokens)[:, 4:], rtol=0, atol=1e-12)
+
+
+@torch.inference_mode()
 def test_positions_are_those_of_the_text_however_long_the_context_may_be():
     """A context of 2^20 tokens takes no memory before it is used; a tree's tokens may stand anywhere."""
     model = tiny.gpt(tiny.config(max_length=2**20))

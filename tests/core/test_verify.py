@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 import torch
+from examples import examples
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from tiny import CountingRng
@@ -21,7 +22,7 @@ from minispec.evidence.checker.trials import compare_exactly, enumerate_rule, sa
 EXACT = 1e-10
 RARE = 10**9  # a weight next to which 1 is nearly nothing
 # Of the bugs of the zoo in what is tested here all that change the distribution are found by 14 examples.
-SOME = settings(max_examples=settings.default.max_examples // 2)
+SOME = examples(50)
 
 
 @st.composite

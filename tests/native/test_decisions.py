@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 import torch
 from drafts import random_dists, random_draft
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from native_models import needs_compiler
 from tiny import place, round_plan
@@ -56,7 +57,7 @@ def test_the_native_warp_gives_the_same_distribution(warp, dtype, vocab):
         torch.testing.assert_close(found, wanted, rtol=0, atol=CLOSE[dtype])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     vocab=st.sampled_from([1, 2, 3, 17, 400, 5000]),
     seed=st.integers(0, 10**6),
@@ -101,7 +102,7 @@ def test_it_takes_the_lowest_id_on_ties_and_refuses_damage(vocab, temperature):
         NativeWarp(temperature)(torch.full((1, vocab), float("-inf")))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rows=st.integers(1, 4), size=st.integers(2, 40), seed=st.integers(0, 10**6), masked=st.booleans())
 def test_the_native_generator_makes_the_same_draws(rows, size, seed, masked):
     """Draws and tests one after the other, with certain outcomes and masked rows among them; both types."""
@@ -133,7 +134,7 @@ def random_tree(rows, k, vocab, seed, *how):
     return replace(draft, parents=parents.minimum(torch.arange(k))), p
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     rows=st.integers(1, 4),
     k=st.integers(0, 5),
@@ -164,7 +165,7 @@ def test_native_rules_give_the_same_verdict_and_use_the_same_numbers(
         assert torch.equal(rngs[0].bernoulli(coin), rngs[1].bernoulli(coin)), plain.name
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     rows=st.integers(1, 4), k=st.integers(0, 4), vocab=st.sampled_from([2, 40]), seed=st.integers(0, 10**6)
 )

@@ -18,6 +18,7 @@ from minispec import (
     verify_rejection,
 )
 from minispec.evidence.proof.models import table_model, table_pair
+from minispec.verifiers.coupled import scramble
 
 WARPS = [Warp(), Warp(0.6), Warp(1.4, top_k=3), Warp(top_p=0.7), Warp(0)]
 
@@ -66,6 +67,19 @@ def test_acceptance_is_at_least_what_the_theorem_says():
     same = target == draft
     tv = float((p - q).abs().sum() / 2)
     assert (1 - tv) / (1 + tv) - 0.006 <= same.double().mean() <= 1 - tv + 0.006
+
+
+@pytest.mark.parametrize(
+    ("seed", "numbers"),
+    [
+        (0, [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]),
+        (1234567, [6457827717110365317, 3203168211198807973, 9817491932198370423]),
+    ],
+)
+def test_noise_is_mixed_as_by_splitmix64(seed, numbers):
+    """The published generator's first numbers: it mixes the seed and multiples of the golden ratio."""
+    steps = [(seed + n * 0x9E3779B97F4A7C15 + 2**63) % 2**64 - 2**63 for n in range(len(numbers))]
+    assert [number % 2**64 for number in scramble(torch.tensor(steps)).tolist()] == numbers
 
 
 def test_the_rejection_rule_refuses_shared_noise():

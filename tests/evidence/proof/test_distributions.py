@@ -5,11 +5,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from examples import PROMPTS as SOME_PROMPTS
+from examples import TABLES, examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minispec import Warp, verify_coupled, verify_rejection
 from minispec.classroom.rules import rule_with
+from minispec.drafters.registry import DRAFTERS
+from minispec.evidence.proof.by_hand import rounded
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
     exact_distributions,
@@ -19,32 +23,24 @@ from minispec.evidence.proof.distributions import (
     total_variation,
 )
 from minispec.evidence.proof.models import TableModel, table_model, table_pair, tiny_gpt_pair
-from minispec.evidence.proof.prove import few_cases, prove_case, required_marks
+from minispec.evidence.proof.prove import few_cases, prove
 
-CASES = list(few_cases())
 PROMPTS = ((0,), (1, 0), (0, 1, 1))
 
 
 @pytest.fixture(scope="module")
-def coverage():
-    """What came up in all cases together."""
-    return Counter(dict.fromkeys(required_marks(), 0))
+def cases():
+    """The cases of all drafters."""
+    return list(few_cases())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_distribution_is_the_targets(case, coverage):
-    """Speculative, target-only and chain rule agree to 1e-10 on every outcome."""
-    proved = prove_case(case, coverage, exact_distributions(case))
-    assert proved.passed, proved
-
-
-def test_everything_came_up_in_at_least_ten_thousand_branches(coverage):
-    """After all cases: at least 10,000 branches, and nothing that must come up is missing."""
-    branches = sum(count for mark, count in coverage.items() if mark.startswith("warp"))
-    if branches == 0:
-        pytest.skip("runs after the cases, not alone")
-    assert [mark for mark, count in coverage.items() if count == 0] == []
-    assert branches >= 10_000
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_the_distribution_is_the_targets(name, cases):
+    """Speculative, target-only and chain rule agree to 1e-10 on every outcome, and all that must comes up."""
+    proof = prove(cases, list, lambda _: None, drafters=(name,))
+    assert [case for case in proof.cases if not case.passed] == []
+    assert [mark for mark, count in proof.coverage.items() if count == 0] == []
+    assert proof.passed and proof.branches > 100
 
 
 def test_a_wrong_rule_has_a_wrong_distribution():
@@ -66,6 +62,11 @@ def test_a_prompt_without_space_has_one_outcome(cap):
         assert max(map(largest_error, distributions, wanted)) < 1e-12
 
 
+def test_probabilities_are_written_with_four_digits():
+    """Those of a check's message, that people are to read."""
+    assert rounded([1 / 3, 2 / 3]) == [0.3333, 0.6667]
+
+
 def test_branches_do_not_depend_on_company():
     """Rows in batches of 7 and 512, and prompts alone, have the same branches: neighbours decide nothing."""
     target, draft = table_pair(2, 1)
@@ -78,50 +79,50 @@ def test_branches_do_not_depend_on_company():
         assert largest_error(distributions, enumerated.distributions[0]) < 1e-15
 
 
-SETTINGS = st.fixed_dictionaries(
-    {
-        "k": st.integers(1, 3),
-        "max_new_tokens": st.integers(0, 3),
-        "eos": st.lists(st.integers(0, 2), max_size=2, unique=True).map(tuple),
-        "verifier": st.sampled_from([verify_rejection, verify_coupled]),
-        "draft_warp": st.sampled_from([None, Warp(0), Warp(2.0), Warp(top_k=1)]),
-        "prompts": st.lists(
-            st.lists(st.integers(0, 2), min_size=1, max_size=4).map(tuple), min_size=1, max_size=3
-        ).map(tuple),
-    }
+CASES = st.builds(
+    Case,
+    st.just("drawn"),
+    st.none(),
+    st.none(),
+    SOME_PROMPTS,
+    k=st.sampled_from([2, 3, 1]),
+    max_new_tokens=st.sampled_from([3, 2] * 3 + [1]),
+    eos=st.sampled_from([(), (2,), (0, 1)]),
+    warp=st.builds(
+        Warp,
+        temperature=st.sampled_from([1, 0.3, 2.5] * 2 + [0]),
+        top_k=st.sampled_from([None, 2, 1]),
+        top_p=st.sampled_from([None, 0.9, 0.5]),
+    ),
+    verifier=st.sampled_from([verify_rejection, verify_coupled]),
+    draft_warp=st.sampled_from([None, Warp(0), Warp(2.0), Warp(top_k=1)]),
 )
-SOME_WARPS = st.builds(
-    Warp,
-    temperature=st.sampled_from([0, 0.3, 1, 2.5]),
-    top_k=st.sampled_from([None, 1, 2]),
-    top_p=st.sampled_from([None, 0.5, 0.9]),
-)
-EXTREMES = st.sampled_from(["far", "equal", "ties", "sharp"])
 
 
-def models_of(kind, seed):
-    """Returns a target and a draft: unlike, equal, full of ties, or nearly deterministic."""
-    target, draft = table_pair(3, seed, distance=4.0)
-    if kind == "equal":
-        return target, target
-    if kind == "ties":
-        return TableModel(target.table.round()), TableModel(draft.table.round())
-    if kind == "sharp":
-        return TableModel(30 * target.table), TableModel(30 * draft.table)
-    return target, draft
+def test_the_distribution_is_the_targets_whatever_the_setting():
+    """Hypothesis picks models, prompts, K, warps, ends and caps; the verdict is exact.
 
+    At least half of the examples sample, several tokens and with two different models.
+    """
+    seen = Counter()
 
-@settings(max_examples=40)
-@given(choice=SETTINGS, warp=SOME_WARPS, kind=EXTREMES, seed=st.integers(0, 1000))
-def test_the_distribution_is_the_targets_whatever_the_setting(choice, warp, kind, seed):
-    """Hypothesis picks models, prompts, K, warps, ends and caps; the verdict is exact."""
-    target, draft = models_of(kind, seed)
-    case = Case("drawn", target, draft, warp=warp, **choice)
-    if not case.max_new_tokens:
-        return
-    exact = exact_distributions(case)
-    for distributions in (speculative_distributions(case).distributions, target_only_distributions(case)):
-        assert max(map(largest_error, distributions, exact)) < 1e-10
+    @examples(100)
+    @given(
+        case=CASES,
+        tables=TABLES,
+        scale=st.sampled_from([1, 1, 30]),
+        equal=st.sampled_from([False] * 7 + [True]),
+    )
+    def all_three_agree(case, tables, scale, equal):
+        target, draft = (TableModel(scale * torch.tensor(table).double()) for table in tables)
+        case = replace(case, target=target, draft=target if equal else draft)
+        exact = exact_distributions(case)
+        for distributions in (speculative_distributions(case).distributions, target_only_distributions(case)):
+            assert max(map(largest_error, distributions, exact)) < 1e-10
+        seen[not case.warp.is_greedy and not equal and case.max_new_tokens > 1] += 1
+
+    all_three_agree()
+    assert seen[True] >= seen[False]
 
 
 def test_models_are_pure_functions_of_their_seed():

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from examples import SEED
 
-from minispec import SeededRng, Warp, verify_rejection
+from minispec import SeededRng, Warp
 from minispec.classroom.rules import rule_with
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import continuations, speculative_distributions
@@ -29,7 +30,6 @@ from minispec.evidence.theory.statistics import (
 )
 
 ALARM = 1e-6
-SAMPLES = 20_000
 
 
 def case(**changes):
@@ -100,19 +100,6 @@ def test_a_shortened_model_is_the_same_model():
         short(torch.zeros(1, 7, dtype=torch.long))
 
 
-from_target = rule_with("correction-from-p")
-draft_bonus = rule_with("bonus-from-the-place-before")
-
-
-@pytest.mark.parametrize(
-    ("fault", "caught"), [(verify_rejection, False), (from_target, True), (draft_bonus, True)]
-)
-def test_a_planted_fault_is_caught(fault, caught):
-    """Rules that are wrong in the first token, or only after a full draft, fail; the right one passes."""
-    result = Experiment(case(verifier=fault), SAMPLES).check(0, ALARM)
-    assert result.passed is not caught and result.impossible == 0
-
-
 class Pairs(SeededRng):
     """Every second row has the numbers of the row before: each row right, the rows not independent."""
 
@@ -146,8 +133,8 @@ def test_the_family_passes_at_its_stated_power(full):
 
     The full one, with the trained pair, misses what is 0.03 off, or 0.06 on that pair.
     """
-    results = sampled_tests(seed=0, full=full)
-    assert all(result.passed for result in results), results
+    results = sampled_tests(seed=SEED, full=full)
+    assert all(result.passed for result in results), (SEED, results)
     assert sum(result.false_alarm for result in results) <= FAMILY_FALSE_ALARM * (1 + 1e-12)
     assert all(result.miss <= 1e-6 for result in results)
     assert len({result.name for result in results}) == len(results)
@@ -170,5 +157,5 @@ def test_every_experiment_has_ragged_rounds_and_a_border_inside():
 def test_a_fault_on_the_trained_pair_is_caught():
     """Resampling from p instead of the residual, with the shipped pair and a draft of its own warp."""
     warped = trained_experiments(5_000)[1]
-    wrong = replace(warped, case=replace(warped.case, verifier=from_target))
+    wrong = replace(warped, case=replace(warped.case, verifier=rule_with("correction-from-p")))
     assert not wrong.check(0, ALARM).passed

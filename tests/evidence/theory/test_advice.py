@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from refusals import refused
 
@@ -124,15 +124,17 @@ def test_what_would_break_even_does(t_draft, slope, more, alpha, k):
     """For any costs: the number that is named gives, put in its place, the speed-up that is named."""
     costs = Costs(t_draft, {1: 1.0, 17: 1 + 16 * slope}, t_draft / 2, more, 0.0)
     here = Situation(costs, alpha)
-    for sentence in advise(costs, alpha, k, "native"):
-        pattern = r"(?:is|takes) ([\d.]+).* ([\d.]+) would (break even|give 1.1x)"
-        if match := re.search(pattern, sentence):
-            fault = next(name for name, words in FAULTS.items() if sentence.startswith(words.split("{")[0]))
-            now = float(match[1])
-            then = float(match[2])
-            assert now == pytest.approx(here.size(fault, k), abs=0.0051)
-            goal = 1.0 if match[3] == "break even" else 1.1
-            assert improved(here, fault, k, then).speed_up(k) >= goal - 1e-6
+    pattern = r"(?:is|takes) ([\d.]+).* ([\d.]+) would (break even|give 1.1x)"
+    promises = [
+        match for sentence in advise(costs, alpha, k, "native") if (match := re.search(pattern, sentence))
+    ]
+    assume(promises)  # where a gain is too small or several faults matter there may be none
+    for match in promises:
+        fault = next(name for name, words in FAULTS.items() if match.string.startswith(words.split("{")[0]))
+        now, then = map(float, match.groups()[:2])
+        assert now == pytest.approx(here.size(fault, k), abs=0.0051)
+        goal = 1.0 if match[3] == "break even" else 1.1
+        assert improved(here, fault, k, then).speed_up(k) >= goal - 1e-6
 
 
 @pytest.mark.parametrize(("alpha", "k"), [(1.5, 1), (-0.1, 1), (0.5, -1), (float("nan"), 1)])

@@ -6,7 +6,8 @@ from math import ceil
 
 import pytest
 import torch
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
@@ -59,7 +60,7 @@ def test_what_is_expected_of_a_text_is_what_the_loop_does(case):
         assert want.emitted == len(tokens)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(TEXT, st.integers(0, 6))
 def test_coins_by_enumeration(text, k):
     """Every outcome of the tests of a text, enumerated by hand, gives the same mean number of rounds."""

@@ -41,13 +41,14 @@ lab: $(NOTEBOOKS)  ## install JupyterLab, open your own copy of the notebooks in
 	@$(VENV_PYTHON) -m minispec lab $(LAB_ARGS)
 
 test: $(TEST)  ## install what tests need, run them and all notebooks (PYTEST_ARGS adds options)
-	@$(VENV_PYTHON) -m pytest -q -m 'not browser and not evidence' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(VENV_PYTHON) -m pytest -q -m 'not browser and not evidence' -n $(WORKERS) $(PYTEST_ARGS)
 
 sanitize: $(TEST)  ## run the native backend's tests under address, undefined-behaviour and thread sanitizers
 	@$(VENV_PYTHON) tests/native/sanitize.py
 
-evidence: $(TEST)  ## the slow half of the evidence, for a job once a week: every bug, every case, more seeds
+evidence: $(TEST)  ## the slow half of the evidence, for a job once a week: every bug, case, notebook, more seeds
 	@$(VENV_PYTHON) -m pytest -q -m evidence tests $(PYTEST_ARGS)
+	@$(VENV_PYTHON) -m pytest -q notebooks $(PYTEST_ARGS)
 	@$(VENV_PYTHON) -m minispec zoo
 	@$(VENV_PYTHON) -m minispec prove --full
 

@@ -6,11 +6,16 @@
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
+
+from minispec.native import library
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Several workers share the cores. Two processes that each want all cores would take turns, slowly.
@@ -20,29 +25,49 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 TESTS = Path(__file__).parent
 sys.path[:0] = [str(TESTS), str(TESTS.parent / "docs")]  # so that tests can import `tiny`, and `book`
 
-# The files that take longest, longest first: begun last, one of them would run alone at the end.
-LONGEST = (
-    "tests/test_main_job.py",
-    "tests/evidence/proof/test_sampling.py",
-    "tests/test_shipped_pair.py",
-    "tests/evidence/zoo/test_zoo.py",
-    "tests/evidence/checker/test_check.py",
-    "tests/notebooks/test_claims.py",
-    "tests/train/test_training.py",
-    "notebooks/10_measure_it.ipynb",
-    "notebooks/03_train_two_models.ipynb",
-)
+ONE_BY_ONE = "tests/notebooks/test_cells.py"
 
 
-def pytest_collection_modifyitems(items):
-    """Puts the longest files first; the others keep their order."""
-    order = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONGEST)))
+class ByFile(LoadScopeScheduling):
+    """How xdist hands out tests: by file, because a file's tests share fixtures that train or build.
+
+    Files with many tests go first, as xdist orders them, and single tests last, when they fill what time is
+    left to either worker. Each notebook is such a test: they are long, and share nothing.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return nodeid if file == ONE_BY_ONE else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Whatever `--dist` says."""
+    return ByFile(config, log)
+
+
+def pytest_configure(config):
+    """Gives the session, with all that it starts, a home of its own; `MINISPEC_HOME` names another."""
+    if "MINISPEC_HOME" not in os.environ:
+        home = tempfile.TemporaryDirectory(prefix="minispec-tests-")
+        os.environ["MINISPEC_HOME"] = home.name
+        config.add_cleanup(home.cleanup)
 
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("wide", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("MINISPEC_HYPOTHESIS", "ci"))
+
+
+@pytest.fixture(scope="session")
+def libraries():
+    """The folder of native libraries; where there is a compiler, the session has built one in it."""
+    folder = library.library_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):  # the other worker waits, and finds it built
+        if library.will_be_built():
+            library.build_library(library.find_compiler(), library.SOURCE, library.FLAGS)
+    return folder
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Native models for tests: the library lies where every program of this user has it."""
+"""Native models for tests."""
 
 import os
 import shutil
@@ -15,14 +15,10 @@ from minispec.drafters.exit import untrained_exit
 from minispec.drafters.medusa import Medusa
 from minispec.drafters.parallel import ParallelLayers
 from minispec.evidence.proof.models import with_normals
-from minispec.io.checkpoint import cache_folder
 from minispec.native import library
 from minispec.native.decisions import NativeWarp
 from minispec.native.drafter import Chain
 from minispec.native.library import find_compiler
-
-LIBRARIES = cache_folder() / "native"  # before a test has another home
-LIBRARIES.mkdir(parents=True, exist_ok=True)
 
 ROUND = ("index", "prompt_ids", "live", "emitted", "finish", "lengths", "stops_at_first_rejection")
 CLOSE = {torch.float64: 1e-11, torch.float32: 1e-4}  # how far logits may be from those of torch

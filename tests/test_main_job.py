@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from native_models import LIBRARIES, has_compiler
+from native_models import has_compiler
 from pairs import call
 
 from minispec.evidence.bench.speed import WIDTHS
@@ -14,12 +14,35 @@ from minispec.evidence.bench.speed import WIDTHS
 pytestmark = pytest.mark.slow
 
 
+# How much of the recipe's steps: a tenth is enough for a target that is ahead of a draft that pays.
+SCALES = [pytest.param(0.1, id="tenth"), pytest.param(1, id="whole", marks=pytest.mark.evidence)]
+
+
+@pytest.fixture(scope="module", params=SCALES)
+def scale(request):
+    """By how much the steps of `quick` are multiplied."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
+def home(scale, libraries, tmp_path_factory):
     """Where `quick` is trained; the native library is built once, for all tests."""
     made = tmp_path_factory.mktemp("home")
-    (made / "native").symlink_to(LIBRARIES)
+    (made / "native").symlink_to(libraries)
     return made
+
+
+@pytest.fixture(scope="module")
+def training(scale, home):
+    """What `train --preset quick` printed, in a process of its own."""
+    line = ["train", "--preset", "quick", "--scale", str(scale), "--json"]
+    return subprocess.run(
+        [sys.executable, "-m", "minispec", *line],
+        env={**os.environ, "MINISPEC_HOME": str(home)},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
 
 
 @pytest.fixture
@@ -35,20 +58,10 @@ def report(home, capsys, monkeypatch):
     return run
 
 
-def test_quick_training_reports_both_sizes(home):
-    """`train --preset quick` prints sizes, losses, the floor and acceptance, and the target is ahead.
-
-    It runs in a process of its own.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", "minispec", "train", "--preset", "quick", "--json"],
-        env={**os.environ, "MINISPEC_HOME": str(home)},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    trained = json.loads(done.stdout)
+def test_quick_training_reports_both_sizes(training):
+    """It prints sizes, losses, the floor and acceptance, and the target is ahead."""
+    assert training.returncode == 0, training.stderr
+    trained = json.loads(training.stdout)
     for model in ("target", "draft"):
         assert {"parameters", "seconds", "steps", "validation_loss"} <= trained[model].keys()
     assert trained["entropy_floor"] < trained["target"]["validation_loss"]
@@ -57,7 +70,7 @@ def test_quick_training_reports_both_sizes(home):
     assert trained["failed"] is None
 
 
-def test_demo_runs_the_whole_job(report):
+def test_demo_runs_the_whole_job(report, training):
     """`demo` decodes with the shipped pair and the one just trained; drafts pay; greedy is target-only."""
     shown, err = report("demo", "--max-new-tokens", 50)
     assert [pair["pair"] for pair in shown["pairs"]] == ["stories", "quick"]

@@ -44,18 +44,25 @@ def alone(target, prompts, new):
     return [list(row) for row in zip(*minispec.generate(target, prompts, **settings), strict=True)]
 
 
-def both(pair, prompts, target=None):
-    """Decodes 200 tokens each, target-only and speculatively; returns both lists of texts."""
-    trace = greedily(pair, prompts, 200, target)
-    plain = alone(target or pair.target, prompts, 200)
-    assert [len(text) for text in plain] == [200] * len(prompts)
+def both(pair, prompts, new, target=None):
+    """Decodes so many tokens each, target-only and speculatively; returns both lists of texts."""
+    trace = greedily(pair, prompts, new, target)
+    plain = alone(target or pair.target, prompts, new)
+    assert [len(text) for text in plain] == [new] * len(prompts)
     return plain, [trace.tokens(row) for row in range(len(prompts))]
 
 
-def beginnings(pair, corpus):
-    """Returns beginnings of 100 held-out stories, of 8 to 47 tokens."""
+def beginnings(pair, corpus, count):
+    """Returns beginnings of held-out stories, of 8 to 47 tokens: so many, up to 100, of all lengths."""
     texts = pair.tokenizer.encode_batch(corpus.validation[:100])
-    return [text[: 8 + i % 40] for i, text in enumerate(texts)]
+    return [text[: 8 + i % 40] for i, text in enumerate(texts)][:: 100 // count][:count]
+
+
+# How many prompts, and how many new tokens each.
+SIZES = pytest.mark.parametrize(
+    ("count", "new"),
+    [pytest.param(12, 60, id="few"), pytest.param(100, 200, id="all", marks=pytest.mark.evidence)],
+)
 
 
 def test_ships_in_twenty_megabytes():
@@ -128,32 +135,38 @@ def test_walkthrough_has_margins(pair):
 
 
 @pytest.mark.slow
-def test_greedy_is_token_for_token_in_float64(corpus):
-    """100 prompts, 200 tokens each: speculative and target-only texts are equal in float64."""
+@SIZES
+def test_greedy_is_token_for_token_in_float64(count, new, corpus):
+    """Speculative and target-only texts are equal in float64."""
     exact = minispec.load_pair("stories", dtype=torch.float64)
-    plain, fast = both(exact, beginnings(exact, corpus))
+    plain, fast = both(exact, beginnings(exact, corpus, count), new)
     assert fast == plain
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_greedy_differs_only_at_near_ties(dtype, corpus, record_property):
-    """100 prompts, 200 tokens each: texts that differ are counted, and each has a certificate."""
+@SIZES
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.evidence), torch.bfloat16])
+def test_greedy_differs_only_at_near_ties(dtype, count, new, corpus, record_property):
+    """Texts that differ are counted, and each has a certificate."""
     pair = minispec.load_pair("stories", dtype=dtype)
-    prompts = beginnings(pair, corpus)
-    rows = [*zip(prompts, *both(pair, prompts), strict=True)]
+    prompts = beginnings(pair, corpus, count)
+    rows = list(zip(prompts, *both(pair, prompts, new), strict=True))
     found = [flip for row in rows if (flip := first_flip(pair.target, *row))]
-    assert len(found) == sum(plain != fast for _, plain, fast in rows)
     record_property("mismatches", len(found))
     record_property("certificates", [str(flip) for flip in found])
+    assert len(found) == sum(plain != fast for _, plain, fast in rows)
     assert all(flip.is_near_tie for flip in found), found
 
 
 @pytest.mark.slow
-def test_greedy_is_token_for_token_in_bfloat16_in_exact_mode(corpus):
-    """40 prompts, 200 tokens each: with a target of fixed width, and the draft as it is, texts are equal."""
+@pytest.mark.parametrize(
+    ("count", "new"),
+    [pytest.param(4, 60, id="few"), pytest.param(40, 200, id="all", marks=pytest.mark.evidence)],
+)
+def test_greedy_is_token_for_token_in_bfloat16_in_exact_mode(count, new, corpus):
+    """With a target of fixed width, and the draft as it is, texts are equal."""
     pair = minispec.load_pair("stories", dtype=torch.bfloat16)
-    plain, fast = both(pair, beginnings(pair, corpus)[:40], FixedWidth(pair.target))
+    plain, fast = both(pair, beginnings(pair, corpus, count), new, FixedWidth(pair.target))
     assert fast == plain
 
 

@@ -12,6 +12,11 @@ from pairs import build_pair, call
 BUILDING = "building the native backend, once: some seconds\n"  # which test it hits depends on their order
 
 
+@pytest.fixture(scope="session", autouse=True)
+def built(libraries):
+    """The native library, which the commands would else build."""
+
+
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory):
     """Returns the folder of a pair of random models."""

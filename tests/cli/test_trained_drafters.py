@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 import torch
-from native_models import LIBRARIES, has_compiler
+from native_models import has_compiler
 from pairs import build_pair, edit_json, tiny_recipe
 from safetensors.torch import load_file, save_file
 
@@ -24,12 +24,12 @@ GREEDY = "--verifier greedy --max-new-tokens 40"
 
 
 @pytest.fixture
-def shipped(document, minispec_home):
+def shipped(document, minispec_home, libraries):
     """Returns what `generate` says of the shipped pair, in float64: there greedy texts are equal.
 
     Nothing that was trained on this machine is found.
     """
-    (minispec_home / "native").symlink_to(LIBRARIES)  # the library is built once, for all tests
+    (minispec_home / "native").symlink_to(libraries)  # the library is built once, for all tests
 
     def run(line):
         return document(f"generate --ignore-eos --dtype float64 {line} --prompt", PROMPT)[0]
@@ -70,9 +70,9 @@ def test_one_is_trained_and_used(document, generate, tmp_path, monkeypatch):
     assert result["tokens"] == alone["tokens"] and result["drafter"] == "exit"
 
 
-def test_a_head_is_trained_and_drafts(document, generate, refused, pair, tmp_path, minispec_home):
+def test_a_head_is_trained_and_drafts(document, generate, refused, pair, tmp_path, minispec_home, libraries):
     """The greedy text is the target's; a choice of drafters has it, too. A head may replace only a head."""
-    (minispec_home / "native").symlink_to(LIBRARIES)
+    (minispec_home / "native").symlink_to(libraries)
     line = "train --drafter eagle3 --scale 0.002"
     assert "holds other files" in refused(line, "--pair", pair, "--out", pair / "target")
     head = tmp_path / "head"

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import pytest
@@ -203,7 +202,6 @@ def test_ctrl_c_while_importing_is_one_line(tmp_path):
         stderr=subprocess.PIPE,
     )
     assert waiting.stdout.readline() == b"here\n"
-    time.sleep(0.1)
     waiting.send_signal(signal.SIGINT)
     _, err = waiting.communicate(timeout=30)
     assert (waiting.returncode, err) == (130, b"minispec: interrupted\n")

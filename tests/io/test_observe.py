@@ -1,6 +1,5 @@
 """Observing: what is seen of a run from outside, and that being watched changes nothing."""
 
-import time
 from dataclasses import fields
 
 import pytest
@@ -58,49 +57,61 @@ def assert_same(one, other):
         assert one == other
 
 
-def slowly(call, wait):
-    """Returns a function that waits, and then does what another one does."""
+class Clock:
+    """A clock in place of `perf_counter`: time passes where a test says so, and nowhere else."""
 
-    def waits(*arguments):
-        time.sleep(wait)
-        return call(*arguments)
+    def __init__(self):
+        self.now = 0
 
-    return waits
+    def __call__(self):
+        return self.now
+
+    def slowed(self, call, seconds):
+        """Returns a function that takes so many seconds for what another one does."""
+
+        def takes(*arguments):
+            self.now += seconds
+            return call(*arguments)
+
+        return takes
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of all that is observed."""
+    made = Clock()
+    monkeypatch.setattr("minispec.io.observe.perf_counter", made)
+    return made
 
 
 @pytest.mark.parametrize(
     ("phase", "waits"),
     [
-        ("draft", {(ModelDrafter, "propose"): 0.02, (ModelDrafter, "commit"): 0.01}),
-        ("verify", {(Spied, "hidden"): 0.02}),
-        ("prefill", {(Spied, "hidden"): 0.03, (ModelDrafter, "start"): 0.02}),
+        ("draft", {(ModelDrafter, "propose"): 2, (ModelDrafter, "commit"): 1}),
+        ("verify", {(Spied, "hidden"): 2}),
+        ("prefill", {(Spied, "hidden"): 3, (ModelDrafter, "start"): 2}),
     ],
 )
-def test_seconds_go_to_the_phase_that_takes_them(phase, waits, monkeypatch):
-    """Each phase is slowed in its turn and has at least that; all together have no more than there was."""
+def test_seconds_go_to_the_phase_that_takes_them(phase, waits, monkeypatch, clock):
+    """Each phase is slowed in its turn and has just that; all together have what there was."""
     for (owner, name), wait in waits.items():
-        monkeypatch.setattr(owner, name, slowly(getattr(owner, name), wait))
-    in_rule = 0.03 if phase == "verify" else 0.0
+        monkeypatch.setattr(owner, name, clock.slowed(getattr(owner, name), wait))
+    in_rule = 3 if phase == "verify" else 0
     target, draft = PAIRS["table"]
-    settings = SETTINGS | {"verifier": slowly(verify_rejection, in_rule), "max_new_tokens": 8}
-    began = time.perf_counter()
+    settings = SETTINGS | {"verifier": clock.slowed(verify_rejection, in_rule), "max_new_tokens": 8}
     trace = record(Spied(target), ModelDrafter(draft), [[1, 2, 3]], rng=SeededRng(0), **settings)
-    took = time.perf_counter() - began
     seconds = trace.statistics().seconds
     count = 1 if phase == "prefill" else len(trace.rounds)
-    assert seconds[phase] >= (in_rule + sum(waits.values())) * count
-    assert sum(seconds.values()) <= took
+    assert seconds[phase] == (in_rule + sum(waits.values())) * count
+    assert sum(seconds.values()) == clock.now
 
 
-def test_what_the_reader_does_between_rounds_is_not_counted():
+def test_what_the_reader_does_between_rounds_is_not_counted(clock):
     """The clock stands still while a round is in the reader's hands."""
     target, draft = PAIRS["table"]
-    settings = SETTINGS | {"rng": SeededRng(0), "max_new_tokens": 6}
-    counted = 0.0
-    slept = 0.0
-    began = time.perf_counter()
-    for r in observe(target, ModelDrafter(draft), [[1]], **settings):
-        counted += sum(r.seconds.values())
-        time.sleep(0.05)
-        slept += 0.05
-    assert counted <= time.perf_counter() - began - slept
+    settings = SETTINGS | {"verifier": clock.slowed(verify_rejection, 2), "max_new_tokens": 6}
+    counted = []
+    for r in observe(target, ModelDrafter(draft), [[1]], rng=SeededRng(0), **settings):
+        counted.append(sum(r.seconds.values()))
+        clock.now += 50
+    assert len(counted) > 1 and counted == [2] * len(counted)

@@ -4,6 +4,11 @@ import pytest
 import torch
 
 
+@pytest.fixture(scope="session", autouse=True)
+def built(libraries):
+    """The library is there before a test has a home of its own or watches the clock."""
+
+
 @pytest.fixture
 def two_threads():
     """Within the test torch, and so a forward, may use two threads."""

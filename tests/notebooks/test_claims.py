@@ -39,7 +39,7 @@ def test_a_planted_bug_makes_the_tagged_cell_fail(case):
 @pytest.mark.evidence
 @each
 def test_without_the_bug_the_tagged_cell_runs(case):
-    """After those that it needs; in the whole notebook nbval runs it on every change."""
+    """After those that it needs; in the whole notebook `test_cells.py` runs it on every change."""
     before, cell, names = tagged_cell(case)
     run([*before, cell], names)
 

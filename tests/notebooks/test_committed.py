@@ -1,6 +1,6 @@
 """The committed notebooks: all have run, are in step with their texts, and have the shape that readers need.
 
-That their cells still run is seen by pytest itself, through nbval.
+That their cells still run is seen by `test_cells.py`.
 """
 
 import pytest

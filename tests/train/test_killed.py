@@ -7,7 +7,6 @@ import time
 
 import psutil
 import pytest
-from native_models import LIBRARIES
 from pairs import random_models, tiny_tokenizer
 from safetensors.torch import load_file
 
@@ -74,12 +73,17 @@ def hashes(folder, home, kind):
     return {name: model["sha256"] for name, model in read_json(home / "my" / "pair.json")["models"].items()}
 
 
-def home_in(folder, name):
+@pytest.fixture
+def new_home(folder, libraries):
     """Makes a home folder, in which the native library is."""
-    home = folder / name
-    home.mkdir()
-    (home / "native").symlink_to(LIBRARIES)
-    return home
+
+    def make(name):
+        home = folder / name
+        home.mkdir()
+        (home / "native").symlink_to(libraries)
+        return home
+
+    return make
 
 
 @pytest.fixture
@@ -96,16 +100,16 @@ def folder(tmp_path):
 
 @pytest.mark.evidence
 @pytest.mark.parametrize("kind", TRAININGS)
-def test_a_training_may_be_killed_at_any_moment(kind, folder):
+def test_a_training_may_be_killed_at_any_moment(kind, folder, new_home):
     """From the first step to the last file; each time there is nothing, or all of it."""
     started = time.perf_counter()
-    assert start(folder, home_in(folder, "undisturbed"), kind).wait() == 0
+    assert start(folder, new_home("undisturbed"), kind).wait() == 0
     whole = time.perf_counter() - started
     expected = hashes(folder, folder / "undisturbed", kind)
     stages = set()
     moments = TRAININGS[kind][1]
     for moment in range(moments):
-        home = home_in(folder, f"killed{moment}")
+        home = new_home(f"killed{moment}")
         process = start(folder, home, kind)
         time.sleep(whole * (0.3 + 0.7 * moment / (moments - 1)))
         kill(process)

@@ -86,11 +86,14 @@ def dataset():
 
 @pytest.fixture(autouse=True, scope="module")
 def quickly(dataset):
-    """Saves often, reports every step, and gathers the dataset only once."""
+    """Saves often, reports every step, gathers the dataset only once, and has one thread, as `WORKER` has."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "SAVE_EVERY", 3)
         patch.setattr(training, "REPORT_EVERY", 1)
         yield
+    torch.set_num_threads(threads)
 
 
 class Stop(Exception):

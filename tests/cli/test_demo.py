@@ -76,13 +76,3 @@ def test_k_is_chosen_on_other_prompts_than_those_that_are_timed(pair):
     assert choosing and reporting
     assert not {*map(tuple, choosing)} & {*map(tuple, reporting)}
     assert fastest_k(on_backend(models, TORCH.name), choosing[:1]) in WIDTHS
-
-
-def test_its_page_has_both_runs_and_is_the_same_each_time(command, pair, tmp_path):
-    """The page has a stepper for each verifier, and does not depend on the clock; people read where it is."""
-    for name in ("a.html", "b.html"):
-        out, _ = command(f"{SHORT} --k 2 --backend torch", "--pair", pair, "--html", tmp_path / name)
-        assert name in out.replace("\n", "")
-    page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert re.findall(r'aria-label="Pair tiny, (\w+) verifier', page) == ["greedy", "rejection"]
-    assert page == (tmp_path / "b.html").read_text(encoding="utf-8")

@@ -1,6 +1,5 @@
 """Training from the command line: resumed, refused if it failed, and live in the demo."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -97,25 +96,3 @@ def test_a_text_of_ones_own_gives_a_pair_of_its_name(document, monkeypatch, mini
     history = history_of(pair.info)
     assert len(history) >= 3 and {p.model for p in history} == {"target", "draft-plain", "draft"}
     assert all(p.validation is not None for p in history)
-
-
-def test_the_demo_trains_a_pair_once(command, monkeypatch, minispec_home, pair):
-    """The demo trains the quick pair live, decodes with both, and the next time takes it from the cache.
-
-    That this training has failed is said beside the results.
-    """
-    monkeypatch.setattr("minispec.cli.demo.QUICK", BAD)
-    monkeypatch.setenv("COLUMNS", "120")
-    line = "demo --max-new-tokens 12 --k 2 --backend torch --pair"
-    out, _ = command(line, pair)
-    assert "A pair trained here" in out and "entropy of the grammar" in out
-    assert "minispec: the training failed" in out
-    assert out.count("Speed: ") == 2 and out.count("identical to the target's own") == 2
-    monkeypatch.setattr("minispec.cli.demo.train_and_publish", None)  # another training would fail
-    out, err = command(line, pair, "--json")
-    assert "A pair trained here" in err
-    shown = json.loads(out)["pairs"]
-    assert [run_of_pair["pair"] for run_of_pair in shown] == ["tiny", "quick"]
-    for run_of_pair in shown:
-        assert [run["same_as_target_only"] for run in run_of_pair["runs"]] == [True, None]
-        assert all(run["tokens"] <= 12 for run in run_of_pair["runs"])

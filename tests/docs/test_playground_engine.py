@@ -231,18 +231,6 @@ def test_the_tokenizer_is_the_same(page, pair):
     assert named == [pair.tokenizer.end_of_text, size]
 
 
-def test_own_numbers_are_uniform_and_repeat(page):
-    """The mean of 10,000 is within 5 standard errors of a half; a seed means the same numbers."""
-    draw = """seed => {
-      const numbers = engine.numbers(seed);
-      return Array.from({ length: 10000 }, (_, place) => numbers.at(place));
-    }"""
-    numbers = page.evaluate(draw, 5)
-    assert numbers == page.evaluate(draw, 5) != page.evaluate(draw, 6)
-    assert all(0 <= number < 1 for number in numbers)
-    assert abs(sum(numbers) / len(numbers) - 0.5) < 5 * (1 / 12 / len(numbers)) ** 0.5
-
-
 @pytest.mark.parametrize("part", ["about", "tokenizer", "wasm", "target", "draft"])
 def test_damaged_data_is_refused(page, part):
     """One character is another, something is cut off, or a part is missing."""
@@ -259,17 +247,6 @@ def test_damaged_data_is_refused(page, part):
         message = page.evaluate(change, kind)
         assert f'"{part}"' in message
         assert "\n" not in message
-
-
-def test_a_browser_without_webassembly_is_told(browser, path):
-    """There may be none, or one without SIMD: then it refuses the module."""
-    with opened(browser, path) as page:
-        page.evaluate(
-            "() => { WebAssembly.Module = function () { throw new WebAssembly.CompileError('no SIMD'); }; }"
-        )
-        assert page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)").endswith("WebAssembly with SIMD: no SIMD")
-        page.evaluate("() => { delete globalThis.WebAssembly; }")
-        assert "no WebAssembly" in page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)")
 
 
 def test_a_full_context_ends_a_text(page, pair):

@@ -18,17 +18,11 @@ NAME = "playground/index.html"
 READY = "#play:not([hidden])"
 SEEN = """() => ['say', 'text', 'round', 'at', 'bars', 'why', 'held', 'link'].map(
     name => document.getElementById('play-' + name)).map(e => e.href ? e.hash : e.textContent)"""
-SET = """([name, value]) => {
-    const box = document.getElementById('play-form').elements[name];
-    box.value = value;
-    box.dispatchEvent(new Event('change', {bubbles: true}));
-}"""
 GO = """hash => new Promise(done => {
     addEventListener('hashchange', done, {once: true});
     location.hash = hash;
 }).then(() => {})"""
 EMOJI = "\N{GRINNING FACE}"
-LONG = "Rue the cat had a kite. " * 31
 PHASES = ("prefill", "draft", "verify", "decide", "commit and roll back")
 INJECTED = "<img src=x onerror=alert(1)>"
 
@@ -204,32 +198,6 @@ def test_links_of_other_pages_lead_to_their_phases(browser):
             assert text(page, "line") == ""
             phase = page.locator("#play-phases [aria-current]").text_content()
             assert phase == PHASES[at and (at - 1) % 4 + 1]
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("colours", ["light", "dark"])
-def test_it_fits_a_telephone(browser, tmp_path, colours):
-    """No phase makes the page scroll sideways, at either end of K."""
-    settings = {"viewport": {"width": 360, "height": 800}, "color_scheme": colours}
-    with playground(browser, {"k": 16, "verifier": "rejection", "temperature": 1}, **settings) as page:
-        for phase in range(6):
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360
-            page.screenshot(path=tmp_path / f"{colours}-{phase}.png", full_page=True)
-            page.locator("#play-step").click()
-        page.evaluate(SET, ["prompt", "W" * 100])
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-
-
-@pytest.mark.browser
-def test_it_times_itself(browser):
-    """A table with a line for each K, and a sentence with the gain, its limit and the reason."""
-    with playground(browser, {"prompt": LONG[:600]}) as page:
-        page.locator("#play-time").click()
-        page.locator("#play-timed", has_text="Best at K").wait_for(timeout=60_000)
-        assert page.locator("#play-times tr").count() == 6
-        assert re.search(
-            r"Best at K = \d: [\d.]+ times .* five positions takes [\d.]+ times", text(page, "timed")
-        )
 
 
 @pytest.mark.browser

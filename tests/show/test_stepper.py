@@ -57,16 +57,6 @@ def test_is_sound_html_that_loads_nothing(shown):
     assert source.count("<details open ") == len(stepper.steps) and "hidden>" not in source
 
 
-def test_mime_bundle(shown):
-    """A notebook gets HTML, and plain text with every title and sentence."""
-    _, stepper = shown
-    bundle = stepper._repr_mimebundle_()
-    assert set(bundle) == {"text/html", "text/plain"} and bundle["text/html"] == stepper.html()
-    lines = bundle["text/plain"].splitlines()
-    assert len(lines) == len(stepper.steps) + 1
-    assert all(s.sentence in line for s, line in zip(stepper.steps, lines[1:], strict=True))
-
-
 def test_what_stands_in_tokens_is_text():
     """Words with markup, quotes and line ends are shown, and never read as HTML."""
     recording = load_walkthrough("greedy")

@@ -67,11 +67,6 @@ def plain(rounds, glyphs=SIGNS):
     return "".join(piece.plain for piece in marked(rounds, TOKENIZER, glyphs))
 
 
-def test_each_token_has_its_sign():
-    """Directly before it, in a stretch of one kind too; the rejected token stands before its correction."""
-    assert plain([CORRECTED, PRAISED, CUT, DONE, REFUSED], FANCY) == "✓a✓b✗c↳X✓a✓b✓c★Y✓a✓b✗a↳X"
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [(" mat", " ✓mat"), ("mat", "✓mat"), ("\n mat ", "\n ✓mat "), (" ", "✓ "), ("\n", "✓\n"), (".", "✓.")],
@@ -93,12 +88,6 @@ def test_words_keep_their_spaces():
     ((mat,), (floor,), kept) = encode(" mat"), encode(" floor"), encode(" sat on the")
     r = by_hand([0], ([*kept, mat], 3, floor), ids=400).rounds
     assert "".join(piece.plain for piece in marked(r, tokenizer, FANCY)) == " ✓sat ✓on ✓the ✗mat ↳floor"
-
-
-def test_a_rejected_token_stays_on_its_line():
-    """A line end that was rejected ends no line, and an end of text is a word."""
-    wrong = [a_round(ids("\n"), 0, ids("X")), a_round([END], 0, ids("Y"))]
-    assert plain(wrong, PLAIN) == r"-\n>X -<end>>Y"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_one_document(document, pair, tmp_path):
 
 def test_people_get_tables(command, pair):
     """Of forwards, rules and drafters; what the pair has not is named."""
-    out, _ = command("bench --quick --section latency --section prediction --section drafters --pair", pair)
+    out, _ = command("bench --quick --section latency --section widths --section drafters --pair", pair)
     table, _, reasons = out.partition("not measured")
     assert all(words in table for words in ("n = 17", "greedy", "rejection", "ngram", "suffix"))
     assert "medusa" in reasons

@@ -46,8 +46,8 @@ test: $(TEST)  ## install what tests need, run them and all notebooks (PYTEST_AR
 sanitize: $(TEST)  ## run the native backend's tests under address, undefined-behaviour and thread sanitizers
 	@$(VENV_PYTHON) tests/native/sanitize.py
 
-evidence: $(TEST)  ## the slow half of the evidence, for a job once a week: every bug, case, notebook, more seeds
-	@$(VENV_PYTHON) -m pytest -q -m evidence tests $(PYTEST_ARGS)
+evidence: $(BROWSER) docs  ## what takes long, for a job once a week: every bug, case, notebook, more seeds, real browsers
+	@$(VENV_PYTHON) -m pytest -q -m 'evidence or browser' tests $(PYTEST_ARGS)
 	@$(VENV_PYTHON) -m pytest -q notebooks $(PYTEST_ARGS)
 	@$(VENV_PYTHON) -m minispec zoo
 	@$(VENV_PYTHON) -m minispec prove --full

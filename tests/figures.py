@@ -1,17 +1,12 @@
-"""What the tests of figures share: traces made by hand and by models, and what every picture keeps to."""
-
-from functools import cache
+"""What the tests of figures share: traces made by hand and by models."""
 
 import torch
-from matplotlib.text import Text
-from readability import unreadable
 from tiny import gpt_pair
 
 import minispec
 from minispec.core.records import Draft, Verdict
 from minispec.io.recording import LoggingRng, record_run
 from minispec.io.trace import CacheLengths, ObservedRound, Trace
-from minispec.train.recipes import WALKTHROUGHS
 
 TARGET, DRAFT = gpt_pair()
 WORDS = [" a", " bb", ".", " the", "\n", " six", " h", " i", " j", " k", "⏹"]
@@ -70,37 +65,3 @@ def tiny_recording(prompts=((3, 1, 4),), drafter=None, **settings):
 def tiny_run(*what, **settings):
     """Returns the trace of the same."""
     return tiny_recording(*what, **settings).trace
-
-
-@cache
-def shipped_run(temperature=0.0, new=40, seed=1):
-    """Returns the trace of the shipped pair on its walkthrough prompt, and the words of its vocabulary."""
-    pair = minispec.load_pair("stories")
-    trace = minispec.record(
-        pair.target,
-        minispec.ModelDrafter(pair.draft),
-        [pair.tokenizer.encode(WALKTHROUGHS["stories"])],
-        k=5,
-        verifier=minispec.verify_rejection if temperature else minispec.verify_greedy,
-        max_new_tokens=new,
-        warp=minispec.Warp(temperature),
-        rng=minispec.SeededRng(seed),
-        eos=pair.tokenizer.end_of_text,
-    )
-    return trace, [pair.tokenizer.piece(token) for token in range(pair.tokenizer.vocab_size)]
-
-
-def readable(picture):
-    """Asserts what every picture keeps to: text that can be read, and words for those who do not see it."""
-    assert unreadable(picture.figure) == {}
-    assert picture.title and " ".join(headline(picture).split()) == picture.title
-    assert picture.alt.startswith(f"{picture.title}. ") and picture.twin.startswith(f"{picture.title}\n")
-    assert len(picture.alt) >= 40 + len(picture.title) and picture.twin[len(picture.title) :].strip()
-    assert any(c.isdigit() for c in picture.caption) and picture.caption.endswith(".")
-    assert "\n" not in picture.caption and "\n" not in picture.alt
-
-
-def headline(picture):
-    """Returns the text over a figure: the bold one that stands highest."""
-    texts = [text for text in picture.figure.findobj(Text) if text.get_weight() == "bold" and text.get_text()]
-    return max(texts, key=lambda text: text.get_window_extent().y1).get_text()

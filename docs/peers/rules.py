@@ -117,6 +117,9 @@ def transformers_single_position() -> Decide:
     generator = import_module(f"{LIBRARY}.candidate_generator").SinglePositionMultiTokenCandidateGenerator
     hidden = torch.zeros(1, 1, 1)
     outputs = SimpleNamespace(hidden_states=[hidden], shared_kv_states={})
+    # Up to 5.19 it also wants a text and settings, of which it makes no use.
+    unused = {"input_ids": None, "model_kwargs": {}}
+    wanted = {name: unused[name] for name in unused.keys() & signature(generator).parameters.keys()}
 
     def emit(draft, p, rng):
         class Gemma4AssistantStandIn:
@@ -126,7 +129,12 @@ def transformers_single_position() -> Decide:
             def __call__(self, **_: Any) -> SimpleNamespace:
                 return SimpleNamespace(logits=draft.probs.float().log(), last_hidden_state=hidden)
 
-        candidates = generator(Gemma4AssistantStandIn(), lambda ids: hidden, SimpleNamespace(max_length=9))
+        candidates = generator(
+            assistant_model=Gemma4AssistantStandIn(),
+            target_model_input_embeddings=lambda ids: hidden,
+            generation_config=SimpleNamespace(max_length=9),
+            **wanted,
+        )
         ids, logits = candidates.get_candidates(hidden[0].long(), {}, outputs, False, 0)
         return transformers_emits(ids, logits, p, rng)[:1]
 

@@ -1,15 +1,9 @@
 """What exercises say: read from a TOML file, which has neither more nor less than the code."""
 
-import runpy
-
 import pytest
 
 from minispec.classroom import exercise as texts
-from minispec.classroom import exercises
 from minispec.classroom.exercise import TEXTS, exercise, read_texts
-from minispec.classroom.exercises import CODE, EXERCISES, counting
-from minispec.classroom.exercises.sampling import BUGS_WANTED
-from minispec.classroom.rules import BUGS
 
 ONE = """
 [say-yes]
@@ -66,20 +60,3 @@ def test_wrong_answers_and_their_messages_have_the_same_names():
     for wrong in (known | {"new": None}, {"always-true": None}):
         with pytest.raises(ValueError, match="lacks wrong answers of 'write-a-test'"):
             exercise("write-a-test", wrong)
-
-
-def test_a_missing_or_surplus_exercise_stops_the_package(monkeypatch):
-    """Either is found when the package is loaded."""
-    monkeypatch.setattr(texts, "TEXTS", read_texts(ONE))
-    with pytest.raises(KeyError, match="cache-bytes"):
-        runpy.run_path(counting.__file__)
-    monkeypatch.setattr(texts, "TEXTS", TEXTS | {"no-code": {}})
-    with pytest.raises(KeyError, match="no-code"):
-        runpy.run_path(exercises.__file__)
-
-
-def test_the_file_has_them_in_the_order_of_the_notebooks():
-    """So has it their wrong answers, and it counts the bugs that a test has to find as the code does."""
-    assert list(TEXTS) == [exercise.key for exercise in EXERCISES] and len(CODE) == len(TEXTS)
-    assert all(list(exercise.wrong) == list(TEXTS[exercise.key]["wrong"]) for exercise in EXERCISES)
-    assert f" {BUGS_WANTED} of the {len(BUGS)} bugs" in TEXTS["write-a-test"]["goal"]

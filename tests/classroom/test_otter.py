@@ -55,7 +55,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 def test_a_class_is_graded(folder):
     """Right, wrong, blank, a typing error, and one that ends the process: five rows, the cards' words."""
     assert main(["exercises", "residual"]) == 0
@@ -71,6 +71,7 @@ def test_a_class_is_graded(folder):
     assert shell("python predictions.py", folder) == "█ 1  correction-again: 'b'\n"
 
 
+@pytest.mark.evidence
 def test_a_submission_without_an_end_is_ended(folder):
     """By the script, whatever runs: `otter` is a loop here."""
     otter = folder / "otter"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from minispec import Draft, SeededRng, check_verifier
+from minispec import Draft
 from minispec.classroom import check
 from minispec.classroom.exercises import sampling
 
@@ -37,18 +37,6 @@ def test_a_verifier_of_row_after_row_is_enumerated_like_any_other():
     card = check("write-the-verifier", counted(verifier_row_after_row, rows))
     assert card.passed and "enumerated: " in card.detail and "sampled" not in card.detail
     assert "on 305 instances" in card.detail and max(rows) <= 512 and sum(rows) < 20_000
-
-
-def test_a_verifier_of_one_row_that_refuses_others_is_handed_one_row_at_a_time():
-    """It may say so with NotImplementedError, as rules for a library do."""
-
-    def one_row_only(draft, target_probs, rng):
-        if len(draft.tokens) > 1:
-            raise NotImplementedError("one row, please")
-        return verifier_row_after_row(draft, target_probs, rng)
-
-    card = check("write-the-verifier", one_row_only)
-    assert card.passed and "enumerated: " in card.detail
 
 
 def shares_the_first_row(draft, target_probs, rng):
@@ -103,24 +91,6 @@ def test_a_draft_that_draws_once_for_all_rows_is_found():
 
     card = check("remember-q", once)
     assert not card.passed and "independently" in card.text()
-
-
-def test_a_generator_of_its_own_is_sampled_for_some_seconds(monkeypatch):
-    """It is not called wrong, and the card says what it could not find and with which power."""
-
-    def with_its_own(draft, target_probs, rng):
-        return verifier_row_after_row(draft, target_probs, SeededRng(int(torch.randint(2**31, (1,)))))
-
-    monkeypatch.setattr("minispec.classroom.batches.SECONDS", 0.1)
-    monkeypatch.setattr(sampling, "standard_instances", lambda: sampling.TELLING_INSTANCES)
-    reports = []
-    monkeypatch.setattr(
-        sampling, "check_verifier", lambda *a, **k: reports.append(k) or check_verifier(*a, **k)
-    )
-    card = check("write-the-verifier", with_its_own)
-    assert len(reports) == 1  # each instance is sampled once
-    assert card.passed and sampling.ONLY_SAMPLED in card.text()
-    assert "passes with probability 1e-06 at most" in card.detail
 
 
 def test_a_test_that_takes_too_long_is_told_how_far_it_came(monkeypatch):

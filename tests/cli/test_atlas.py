@@ -6,7 +6,7 @@ import pytest
 
 import minispec.cli.atlas as module
 from minispec.evidence.atlas.atlas import entries
-from minispec.evidence.atlas.rules import RULES, Rule
+from minispec.evidence.atlas.rules import Rule
 from minispec.verifiers.lossy import verify_typical
 
 KEYS = {"name", "lossless", "candidates", "total_variation", "accepted", "optimum"}
@@ -32,21 +32,9 @@ def test_atlas_prints_one_document(document):
     assert other["accepted"] == pytest.approx(0.6, abs=0.03)
 
 
-def test_atlas_prints_a_table(command):
-    """Damage of a lossy rule in digits, what it accepts, and the end."""
-    out, _ = command("atlas --rule mixture")
-    assert all(words in out for words in ("mixture", "0.198", "0.802", "passed in"))
-
-
 def test_a_rule_that_is_not_what_it_says_is_exit_status_1(command, monkeypatch):
     """And the table shows its damage."""
     claims = Rule("typical", replace(verify_typical, lossless=True))
     monkeypatch.setattr(module, "entries", lambda rules, seed: entries([claims], seed))
     out, _ = command("atlas", status=1)
     assert "FAILED" in out and "0.198" in out
-
-
-def test_an_unknown_rule_is_one_line(refused):
-    """It lists those that there are."""
-    message = refused("atlas --rule magic")
-    assert "--rule 'magic' is unknown" in message and all(rule.name in message for rule in RULES)

@@ -93,14 +93,3 @@ def test_the_first_time_it_says_that_it_builds(capsys, pair, minispec_home, monk
     assert call(capsys, *options)[::2] == (0, "building the native backend, once: some seconds\n")
     assert call(capsys, *options)[::2] == (0, "")
     assert len(list((minispec_home / "native").glob("*.so"))) == 1
-
-
-@needs_compiler
-def test_nothing_is_built_for_what_is_refused(refused, pair, minispec_home, nothing_built):
-    """A pair or a prompt that cannot be decoded is refused first."""
-    for command in ("generate", "demo"):
-        line = f"{command} --backend native --prompt"
-        assert "context holds 96" in refused(line, "The cat " * 200, "--pair", pair)
-        assert "there is no pair" in refused(f"{line} a --pair nope")
-    assert "there is no pair" in refused("bench --pair nope --backend native")
-    assert list(minispec_home.iterdir()) == []

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from importlib.resources import files
 
 import pytest
 
@@ -158,7 +157,3 @@ def test_the_checks_import_no_figures_and_no_pair():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
-
-
-def test_the_package_is_typed():
-    assert files("minispec").joinpath("py.typed").is_file()

@@ -8,7 +8,6 @@ import torch
 from pairs import build_pair
 
 from minispec.cli import doctor
-from minispec.native import library
 
 pytestmark = pytest.mark.usefixtures("minispec_home")
 
@@ -85,38 +84,3 @@ def test_no_folder_to_write_to(findings, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MINISPEC_HOME", str(tmp_path / "file"))
     assert "MINISPEC_HOME" in findings(status=1)["cache folder"]["advice"]
-
-
-def test_a_compiler_is_found(monkeypatch):
-    """In the path, or in the package ziglang."""
-    monkeypatch.setenv("CXX", "")
-    monkeypatch.setattr("shutil.which", lambda name: "/bin/g++" if name == "g++" else None)
-    (finding,) = doctor.compiler()
-    assert (finding.state, finding.value) == ("fine", "/bin/g++")
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr(library, "find_spec", lambda name: name == "ziglang" or None)
-    (finding,) = doctor.compiler()
-    assert finding.state == "fine" and "ziglang" in finding.value
-
-
-@pytest.mark.parametrize(
-    ("system", "advice"),
-    [("Darwin", "xcode-select"), ("Windows", "g++ or clang++"), ("Linux", "apt install")],
-)
-def test_where_a_compiler_comes_from_on_each_system(system, advice, monkeypatch):
-    """Without one the advice is the system's own, and always names a package that needs no administrator."""
-    monkeypatch.setattr(doctor.platform, "system", lambda: system)
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr(library, "find_spec", lambda name: None)
-    (finding,) = doctor.compiler()
-    assert finding.state == "missing" and not finding.needed
-    assert advice in finding.advice and "pip install ziglang" in finding.advice
-
-
-def test_it_says_whether_the_native_library_is_built(monkeypatch, tmp_path):
-    """A machine that has it needs no compiler."""
-    (finding,) = doctor.native()
-    assert finding.state == "missing" and "--backend native" in finding.advice
-    monkeypatch.setattr(doctor, "find_library", lambda *_: tmp_path)
-    (finding,) = doctor.native()
-    assert finding.state == "fine" and "no compiler" in finding.value

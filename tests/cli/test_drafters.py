@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import torch
 from native_models import has_compiler
 from pairs import build_pair, random_models
 
@@ -12,7 +11,6 @@ from minispec.cli.decoding import Decoding
 from minispec.drafters.registry import DRAFTERS
 from minispec.io.checkpoint import load_pair
 from minispec.native.backend import on_backend
-from minispec.native.drafters import make_drafter
 
 LOOK_UPS = ("ngram", "suffix")
 BACKENDS = ["torch", "native"] if has_compiler() else ["torch"]
@@ -79,14 +77,3 @@ def test_a_k_beyond_all_bounds_is_cut_to_the_budget(generate, name):
     """A tree is no deeper than it has tokens, a chain no longer than the text: nothing is made for more."""
     line = f"--max-new-tokens 20 --verifier greedy --drafter {name} --k"
     assert generate(f"{line} {10**30}")["tokens"] == generate(f"{line} 20")["tokens"]
-
-
-@pytest.mark.parametrize("name", LOOK_UPS)
-def test_distributions_have_the_targets_type(pair, name):
-    """So the native rules need not convert them: that of the target's distributions, at least float32."""
-    for dtype, wanted in ((torch.float64, torch.float64), (torch.bfloat16, torch.float32)):
-        models = load_pair(pair, dtype=dtype)
-        target, drafter = make_drafter(DRAFTERS[name], models, on_backend(models, "torch"))
-        drafter.start([[1, 1]], torch.zeros(1, 0, models.target.hidden_size))
-        assert target is models.target
-        assert drafter.propose(torch.tensor([1]), 1, None, None).probs.dtype is wanted

@@ -1,13 +1,10 @@
 """How `minispec generate` ends: at the cap, the context's end, end-of-text, a stop text."""
 
-import re
-
 import pytest
 import torch
 from pairs import build_pair, random_models, tiny_tokenizer
 
 from minispec.io.checkpoint import load_pair
-from minispec.show.text import printable
 
 GREEDY = "--verifier greedy"
 
@@ -20,26 +17,6 @@ def silent_pair(tmp_path_factory):
         target.norm.weight.zero_()
     assert tiny_tokenizer().end_of_text == 0
     return build_pair(tmp_path_factory.mktemp("pairs") / "silent", target, target)
-
-
-@pytest.mark.parametrize("verifier", ["greedy", "rejection"])
-def test_each_round_says_what_its_last_token_is(generate, verifier):
-    """A round emits its accepted drafts and one more: a correction after a rejection, else a bonus."""
-    kinds = set()
-    piece = tiny_tokenizer().piece
-    for seed in range(4):
-        for r in generate(f"--verifier {verifier} --seed {seed} --max-new-tokens 40")["rounds"]:
-            accepted, drafted, emitted = (r[name] for name in ("accepted", "drafted", "emitted"))
-            assert emitted[:accepted] == drafted[: min(accepted, len(emitted))]
-            if r["kind"] == "draft":  # cut inside what was accepted
-                assert len(emitted) <= accepted
-            else:
-                assert len(emitted) == accepted + 1
-                assert r["kind"] == ("bonus" if accepted == len(drafted) else "correction")
-            assert r["emitted_text"] == [piece(token) for token in emitted]
-            assert r["drafted_text"] == [piece(token) for token in drafted]
-            kinds.add(r["kind"])
-    assert {"bonus", "correction"} <= kinds
 
 
 def test_greedy_emits_what_the_target_emits(generate):
@@ -95,12 +72,6 @@ def stop_texts(whole, tokens):
     return {kind: [each for stop in found for each in ("--stop", stop)] for kind, found in stops.items()}
 
 
-def shown_text(output, prompt):
-    """Returns the text that a terminal showed, without signs, what was rejected, and blanks."""
-    text = output.removeprefix(prompt)[: output.index("\n  ✓ drafted and accepted") - len(prompt)]
-    return "".join(re.sub("✗[^↳]*↳|[✓↳★]|<end>", "", text).split())
-
-
 @pytest.mark.parametrize("settings", [GREEDY, "--seed 1", "--seed 2 --temperature 0.6 --drafter ngram"])
 def test_a_stop_text_ends_all_of_a_text(document, generate, pair, settings):
     """Ids, text, log-probabilities, stream and counts end together; rounds stay as they were verified."""
@@ -108,7 +79,7 @@ def test_a_stop_text_ends_all_of_a_text(document, generate, pair, settings):
     whole = generate(line)
     for kind, stops in stop_texts(whole["text"], whole["tokens"]).items():
         prompt = ("--pair", pair, "--prompt", "The cat sat")
-        cut, shown = document(f"generate {line} --stream", *prompt, *stops)
+        cut, _ = document(f"generate {line}", *prompt, *stops)
         starts = [whole["text"].find(stop) for stop in stops[1::2] if stop in whole["text"]]
         text = whole["text"][: min(starts)] if starts else whole["text"]
         n = len(cut["tokens"])
@@ -117,7 +88,6 @@ def test_a_stop_text_ends_all_of_a_text(document, generate, pair, settings):
         assert ends[0] <= len(text) and (ends[1] > len(text) or n == len(whole["tokens"])), kind
         assert cut["logprobs"] == whole["logprobs"][:n], kind
         assert cut["finish"] == ("stop" if starts else "cap"), kind
-        assert shown_text(shown, "The cat sat") == "".join(printable(text).split()), kind
         assert cut["tokens_per_target_call"] == n / cut["target_calls"], kind
         rounds = whole["rounds"][: len(cut["rounds"])]
         assert cut["rounds"] == rounds and len(rounds) == cut["target_calls"], kind

@@ -5,7 +5,6 @@ import shlex
 import sys
 
 import pytest
-import torch
 
 from minispec import ModelDrafter, load_pair
 from minispec.cli.decoding import automatic
@@ -57,13 +56,6 @@ def test_automatic_k_adds_up(generate):
     assert min(report["costs"]["t_target"].values()) > 0 and report["costs"]["t_draft"] > 0
 
 
-def test_automatic_k_where_there_is_no_budget(generate):
-    """A cap of 0 or 1 gives no token or one, and nothing is drafted."""
-    for cap in (0, 1):
-        report = generate(f"--k auto --max-new-tokens {cap}")
-        assert len(report["tokens"]) == cap and not any(r["drafted"] for r in report["rounds"])
-
-
 @pytest.mark.parametrize(
     ("line", "encoding"),
     [
@@ -89,11 +81,3 @@ def test_the_recorded_acceptance_is_where_automatic_k_begins(pair, info):
     costs = Costs(0.1, {1: 1.0, 17: 1.5})
     drafter = automatic(ModelDrafter(load_pair(pair).draft), costs, info)
     assert drafter.width == best_width(costs, [prior] * 16) > 0
-
-
-def test_threads_are_set(generate, monkeypatch):
-    """`--threads` sets torch's threads."""
-    requested = []
-    monkeypatch.setattr(torch, "set_num_threads", requested.append)
-    generate("--threads 3 --max-new-tokens 1")
-    assert requested == [3]

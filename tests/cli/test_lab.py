@@ -2,8 +2,6 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output, writes
@@ -73,26 +71,3 @@ def test_what_cannot_be_copied_is_one_line(refused, course, copy_folder, monkeyp
     monkeypatch.setattr(module, "NOTEBOOKS", tmp_path / "nowhere")
     assert "source" in refused("lab --no-open", copy_folder)
     assert not copy_folder.exists()
-
-
-def test_jupyterlab_is_opened_in_the_copy(course, copy_folder, command, monkeypatch):
-    """It starts in the student's folder, at the first notebook, and its status is ours."""
-    calls = []
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(subprocess, "call", lambda line, cwd: calls.append((line, cwd)) or 3)
-    command("lab", copy_folder, status=3)
-    assert calls == [([sys.executable, "-m", "jupyterlab", "01_one.ipynb"], copy_folder)]
-
-
-def test_the_projects_own_notebooks_are_found():
-    """In a checkout the folder is where the command looks, and its notebooks have a number each."""
-    notebooks_found = module.find_notebooks(with_solutions=True)
-    assert all(name.removeprefix("solutions/")[:2].isdigit() for name in notebooks_found)
-
-
-def test_a_notebook_that_was_deleted_comes_back(copy, copy_folder):
-    """So a student starts one afresh."""
-    copy()
-    (copy_folder / "02_two.ipynb").unlink()
-    assert "1 copied, 1 there already" in copy()
-    assert "2 there already" in copy()

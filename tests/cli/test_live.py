@@ -1,8 +1,6 @@
 """Training from the command line: resumed, refused if it failed, and live in the demo."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,10 +8,9 @@ from pairs import tiny_config, tiny_recipe
 
 from minispec import load_pair
 from minispec.cli.main import run
-from minispec.cli.train import choose_recipe
 from minispec.train import corpus
 from minispec.train.publish import history_of
-from minispec.train.recipes import OWN_TEXT, PRESETS, CurriculumStage
+from minispec.train.recipes import PRESETS, CurriculumStage
 
 MANY = (CurriculumStage(60, 8, 48, 1),)
 FEW = (CurriculumStage(2, 8, 48, 1),)
@@ -99,33 +96,3 @@ def test_a_text_of_ones_own_gives_a_pair_of_its_name(document, monkeypatch, mini
     history = history_of(pair.info)
     assert len(history) >= 3 and {p.model for p in history} == {"target", "draft-plain", "draft"}
     assert all(p.validation is not None for p in history)
-
-
-@pytest.mark.parametrize("preset", [None, *PRESETS])
-def test_a_text_takes_the_recipe_for_any_text_unless_a_preset_is_named(preset):
-    """`--text` changes the name and the corpus alone."""
-    recipe = OWN_TEXT if preset is None else PRESETS[preset]
-    chosen = choose_recipe(preset, Path("a.txt"), None, None, 1.0)
-    assert chosen == replace(recipe, name="a", corpus="a.txt")
-
-
-def test_the_demo_trains_a_pair_once(command, monkeypatch, minispec_home, pair):
-    """The demo trains the quick pair live, decodes with both, and the next time takes it from the cache.
-
-    That this training has failed is said beside the results.
-    """
-    monkeypatch.setattr("minispec.cli.demo.QUICK", BAD)
-    monkeypatch.setenv("COLUMNS", "120")
-    line = "demo --max-new-tokens 12 --k 2 --backend torch --pair"
-    out, _ = command(line, pair)
-    assert "A pair trained here" in out and "entropy of the grammar" in out
-    assert "minispec: the training failed" in out
-    assert out.count("Speed: ") == 2 and out.count("identical to the target's own") == 2
-    monkeypatch.setattr("minispec.cli.demo.train_and_publish", None)  # another training would fail
-    out, err = command(line, pair, "--json")
-    assert "A pair trained here" in err
-    shown = json.loads(out)["pairs"]
-    assert [run_of_pair["pair"] for run_of_pair in shown] == ["tiny", "quick"]
-    for run_of_pair in shown:
-        assert [run["same_as_target_only"] for run in run_of_pair["runs"]] == [True, None]
-        assert all(run["tokens"] <= 12 for run in run_of_pair["runs"])

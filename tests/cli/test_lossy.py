@@ -20,12 +20,6 @@ def test_every_drafter_of_chains_can_be_verified_so(document, drafter):
     assert LOSSY.format("typical") in err.splitlines()
 
 
-def test_the_text_itself_stays_clean(command):
-    """What another program may read has no remark in it."""
-    out, err = command(f"{SHIPPED} --verifier typical")
-    assert out.startswith("Once there were") and "lossy" not in out and LOSSY.format("typical") in err
-
-
 @pytest.mark.parametrize("rule", ["block", "compare", "relaxed", "mixture", "lenient"])
 def test_backends_emit_the_same_by_every_rule(document, rule):
     """The same texts from the same numbers, and the same counts."""

@@ -38,17 +38,6 @@ def test_streaming_shows_the_prompt_the_marks_and_the_legend(command, document, 
     assert "drafted and accepted" in legend
 
 
-def test_a_terminal_gets_no_control_sequences(command, pair, monkeypatch):
-    """A prompt's are written out where people read, and stay as they are where a program does."""
-    prompt = "The \x1b[2Jcat"
-    options = ("generate --max-new-tokens 2 --prompt", prompt, "--pair", pair)
-    assert command(*options)[0].startswith(prompt)
-    assert command(*options, "--stream")[0].startswith(r"The \x1b[2Jcat")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    shown, _ = command(*options)
-    assert shown.startswith(r"The \x1b[2Jcat") and "\x1b" not in shown
-
-
 def test_the_prompt_may_come_from_standard_input(generate, refused, pair, monkeypatch):
     """`--prompt -` reads UTF-8 from standard input, whatever the terminal's encoding; closed, it is empty."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("naïve".encode()), encoding="cp1252"))
@@ -102,13 +91,6 @@ def test_a_prompt_without_end_is_refused_early(pair):
         message = process.stderr.read()
     assert process.returncode == 2 and written < 2**22
     assert message == b"minispec: the prompt has more than 1,048,576 bytes; no context is so long\n"
-
-
-def test_a_long_name_is_shortened(refused, minispec_home):
-    """Neither a pair's name nor what another option is given is echoed whole."""
-    for option, value in (("--pair", "x" * 5000), ("--device", "d" * 5000), ("--k", "9" * 4000 + "x")):
-        assert len(refused(f"generate --prompt a {option}", value)) < 1100
-    assert len(refused("generate --prompt a --pair", "x" * 5000)) < 300
 
 
 def test_too_little_memory_is_one_line(refused, monkeypatch):

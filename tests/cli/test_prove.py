@@ -46,13 +46,6 @@ def test_prove_takes_the_native_backend_too(document, monkeypatch):
     assert both[1::2] == [f"{name}, native" for name in both[::2]] == native
 
 
-def test_prove_says_what_never_came_up(command, monkeypatch):
-    """People read it in a line, and how much was done in another."""
-    monkeypatch.setattr(module, "sampled_tests", lambda *_: [])
-    out, _ = command("prove --backend torch", status=1)
-    assert "never came up" in out and "FAILED: 2 cases with" in out
-
-
 def test_prove_takes_the_cases_of_one_drafter(document, monkeypatch):
     """All of its cases, no other, no samples; it passes, and only what concerns it must come up."""
     monkeypatch.setattr(module, "few_cases", few_cases)

@@ -1,15 +1,12 @@
 """`minispec generate --requests`: each text is that of its prompt alone, and comes as soon as it ends."""
 
-import io
 import json
-import sys
-from pathlib import Path
 
 import pytest
 from native_models import has_compiler
 
 from minispec import SeededRng, Warp, load_pair, speculate, verify_greedy
-from minispec.cli.requests import parse_requests, print_ended
+from minispec.cli.requests import print_ended
 from minispec.core.batch import Request
 from minispec.drafters.registry import DRAFTERS
 
@@ -109,105 +106,23 @@ def test_caps_and_ends_are_those_of_each_request(generate, answers, pair):
     assert [decoded[prompt_id]["finish"] for prompt_id in range(4)] == ["cap", "eos", "cap", "context"]
 
 
-def test_end_of_text_ends_what_does_not_say_otherwise(pair):
-    """`eos` is true or false for a request; --ignore-eos changes what it is where it does not say."""
-    models = load_pair(pair)
-    texts = ({}, {"eos": True}, {"eos": False}, {"eos": [4, 9]})
-    text = "\n".join(json.dumps({"prompt": "a"} | more) for more in texts)
-    encode = models.tokenizer.encode
-    ends = [
-        [
-            request.eos
-            for request in parse_requests(text, {"max_new_tokens": 5, "eos": eos}, models, 96, encode)
-        ]
-        for eos in (True, False)
-    ]
-    end = models.tokenizer.end_of_text
-    assert ends == [[{end}, {end}, set(), {4, 9}], [set(), {end}, set(), {4, 9}]]
-
-
-def test_requests_may_come_from_standard_input(command, pair, monkeypatch):
-    """Lines without text are none; what could end a line elsewhere stands in a text."""
-    given = '{"prompt": "a\u2028b"}\r\n\n  \n{"prompt": "naïve"}\n'.encode()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="cp1252"))
-    out, err = command("generate --max-new-tokens 2 --requests -", "--pair", pair)
-    assert {json.loads(line)["prompt_id"] for line in out.splitlines()} == {0, 1} and err == ""
-
-
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "named"),
     [
-        ("{", "it cannot be read as JSON: Expecting property name enclosed in double quotes\n"),
-        ("[" * 100_000, "it cannot be read as JSON"),
-        ('["a"]', "it must be a JSON object, not ['a']"),
-        ("{}", "prompt must be a text, not None"),
-        ('{"prompt": 3}', "prompt must be a text, not 3"),
-        ('{"prompt": ""}', "prompt 1 is empty"),
-        ('{"prompt": "\\ud800"}', "surrogates not allowed"),
-        (json.dumps({"prompt": "The cat " * 200}), "the context holds 96"),
-        (
-            '{"prompt": "a", "max_tokens": 3}',
-            "'max_tokens' is unknown; a request has prompt, max_new_tokens, eos",
-        ),
-        ('{"prompt": "a", "max_new_tokens": -1}', "max_new_tokens must be an integer of at least 0, not -1"),
-        (
-            '{"prompt": "a", "max_new_tokens": true}',
-            "max_new_tokens must be an integer of at least 0, not True",
-        ),
-        (
-            '{"prompt": "a", "max_new_tokens": 2.0}',
-            "max_new_tokens must be an integer of at least 0, not 2.0",
-        ),
-        ('{"prompt": "a", "eos": 3}', "eos must be true, false or a list of token ids, not 3"),
-        ('{"prompt": "a", "eos": [300]}', "eos must be token ids from 0 to 299, not 300"),
-        ('{"prompt": "a", "eos": [true]}', "eos must be token ids from 0 to 299, not True"),
+        ("{", "JSON"),
+        ("[" * 100_000, "JSON"),
+        ('["a"]', "object"),
+        *((line, "prompt") for line in ("{}", '{"prompt": 3}', '{"prompt": ""}')),
+        ('{"prompt": "\\ud800"}', "surrogates"),
+        (json.dumps({"prompt": "The cat " * 200}), "context"),
+        ('{"prompt": "a", "max_tokens": 3}', "max_tokens"),
+        *((f'{{"prompt": "a", "max_new_tokens": {cap}}}', "max_new_tokens") for cap in ("-1", "true", "2.0")),
+        *((f'{{"prompt": "a", "eos": {ends}}}', "eos") for ends in ("3", "[300]", "[true]")),
     ],
 )
-def test_a_bad_line_is_named_before_anything_is_decoded(refused, pair, tmp_path, line, words):
+def test_a_bad_line_is_named_before_anything_is_decoded(refused, pair, tmp_path, line, named):
     """By its number, blank lines counted; nothing stands on standard output."""
     path = tmp_path / "requests.jsonl"
     path.write_text(f'{{"prompt": "The cat"}}\n\n{line}\n', encoding="utf-8")
     message = refused("generate", "--pair", pair, "--requests", path)
-    assert message.startswith("minispec: line 3: ") and words in message
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        *(
-            (
-                f"--requests {__file__} --{more}",
-                f"--requests and --{more.partition(' ')[0]} exclude each other",
-            )
-            for more in ("prompt a", "stop a", "stream", "logprobs", "json")
-        ),
-        (f"--requests {__file__} --k auto", "--requests and --k auto exclude each other"),
-        ("--prompt a --batch-size 2", "give a file of them"),
-        (f"--requests {__file__} --batch-size 0", "'--batch-size'"),
-        ("--requests nowhere.jsonl", "nowhere.jsonl cannot be read as requests"),
-        (f"--requests {Path(__file__).parent}", "it is a folder"),
-    ],
-)
-def test_what_does_not_go_with_requests_is_refused(refused, pair, line, words):
-    assert words in refused(f"generate {line}", "--pair", pair)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"), [(b"\n", "there is no request"), (b"\xff", "can't decode byte")]
-)
-def test_a_file_without_requests_is_refused(refused, pair, tmp_path, content, words):
-    path = tmp_path / "requests.jsonl"
-    path.write_bytes(content)
-    assert words in refused("generate --pair", pair, "--requests", path)
-
-
-def test_lines_come_in_the_order_of_ends(answers, pair):
-    """With the target alone and two rows: 3 steps for the second, then 1 and 2; the first has 9."""
-    requests = [REQUESTS[0], REQUESTS[1], REQUESTS[3], {"prompt": "A", "max_new_tokens": 2}]
-    found = answers("--target-only --ignore-eos --batch-size 2", requests, folder=pair)
-    assert [(answer["prompt_id"], answer["target_calls"]) for answer in found] == [
-        (1, 3),
-        (2, 1),
-        (3, 2),
-        (0, 9),
-    ]
+    assert message.startswith("minispec: line 3: ") and named in message

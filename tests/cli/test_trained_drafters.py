@@ -1,20 +1,14 @@
 """`--drafter exit`, `medusa`, `eagle`, `eagle3`, `parallel`: those of the shipped target, or from `train`."""
 
-import os
-from dataclasses import replace
 from itertools import product
 
 import pytest
-import torch
 from native_models import has_compiler
-from pairs import build_pair, edit_json, tiny_recipe
-from safetensors.torch import load_file, save_file
+from pairs import build_pair, tiny_recipe
+from safetensors.torch import load_file
 
-from minispec import load_pair
-from minispec.drafters.eagle3 import Eagle3Layer
 from minispec.io.checkpoint import tensors_hash
 from minispec.io.llama import WEIGHTS
-from minispec.io.speculators import save_eagle3
 from minispec.train import corpus
 
 TRAINED = {"exit": 2.0, "medusa": 1.8, "eagle": 3.0, "parallel": 3.0}  # tokens a target call, at the least
@@ -86,44 +80,3 @@ def test_a_head_is_trained_and_drafts(document, generate, refused, pair, tmp_pat
     for name, backend in (*product(["eagle3"], BACKENDS), ("eagle3-auto", BACKENDS[-1])):
         settings = f"{GREEDY} --dtype float64 --drafter {name} --backend {backend}"
         assert generate(settings, "--heads", head)["tokens"] == alone["tokens"]
-
-
-def test_a_head_that_does_not_fit_is_one_line(refused, pair, tmp_path):
-    """Of another target, on layers that are not there, with ids that are none; damaged files."""
-    target = load_pair(pair).target
-    head = tmp_path / "head"
-
-    def says(words):
-        line = "generate --backend torch --prompt a --k 2 --drafter eagle3"
-        return words in refused(line, "--pair", pair, "--heads", head)
-
-    def write(config=target.config, **info):
-        save_eagle3(Eagle3Layer(config, (1, 2), torch.arange(0, 300, 2)), head, "owner/name", 3, info)
-
-    write(target_sha256="0" * 64)
-    assert says("was made for another target, of the same sizes")
-    write(replace(target.config, width=32))
-    assert says("was made for another target")
-    write()
-    whole = load_file(head / WEIGHTS)
-    for name, weight, words in (
-        ("d2t", whole["d2t"] + 2, "should lead to ascending ids of the target, from 0 to 299"),
-        ("norm.weight", whole["norm.weight"] * float("nan"), "not finite"),
-    ):
-        save_file(whole | {name: weight}, head / WEIGHTS)
-        assert says(words)
-    (head / WEIGHTS).write_bytes((head / WEIGHTS).read_bytes()[:1000])
-    assert says("cannot be read as a drafter")
-    (head / WEIGHTS).unlink()
-    if hasattr(os, "mkfifo"):
-        os.mkfifo(head / WEIGHTS)
-        assert says("cannot be read as a drafter")
-    edit_json(head / "config.json", eagle_aux_hidden_state_layer_ids=[1, 3])
-    assert says("taps after layers [1, 3]; they should ascend, from 1 to 2")
-
-
-def test_the_demo_shows_one(document):
-    """Both runs are named, and the greedy text is the target's."""
-    shown, _ = document("demo --no-train --backend torch --max-new-tokens 12 --k 3 --drafter medusa")
-    runs = shown["pairs"][0]["runs"]
-    assert [run["drafter"] for run in runs] == ["medusa"] * 2 and runs[0]["same_as_target_only"]

@@ -48,26 +48,11 @@ def test_zoo_prints_one_document(document, planted):
     assert missed["vllm-like-greedy"] == [mutant.name for mutant in FEW]
 
 
-def test_zoo_prints_a_table(command, planted):
-    """A row per mutant, a letter per check, and a line that says what it comes to."""
-    out, _ = command("zoo")
-    assert all(mutant.name in out for mutant in FEW)
-    assert "survivors: none" in out and "vllm-like-greedy misses 3" in out
-    assert "those of the target alone. (our reimplementation)" in out
-
-
 def test_a_survivor_is_exit_status_1(command, document, planted):
     """People and machines are told which one."""
     planted(zoo([replace(FEW[0], name="harmless", new=FEW[0].old)], size_ordered_cases()[:1], SOME))
     assert document("zoo", status=1)[0]["survivors"] == ["harmless"]
     assert "survivors: harmless" in command("zoo", status=1)[0]
-
-
-def test_what_is_left_out_is_a_line(command, document, planted, report):
-    """Where there is no library, the table says so, and the document too."""
-    planted(replace(report, left_out="there is no compiler"))
-    assert "without the bugs of the C++: there is no compiler" in command("zoo")[0]
-    assert document("zoo")[0]["left_out"] == "there is no compiler"
 
 
 def test_a_zoo_without_a_bug_is_status_2_and_a_line(refused, planted):
@@ -81,8 +66,3 @@ def test_one_mutant_is_shown_as_a_diff(command, document):
     assert "ratio-inverted: accept with probability q/p" in out and "\n-" in out and "\n+" in out
     assert "+" in document("zoo ratio-inverted")[0]["diff"]
     assert "--- minispec/native/cpp/decisions.h" in command("zoo native-residual-reversed")[0]
-
-
-def test_an_unknown_mutant_is_one_line(refused):
-    """The message names the nearest."""
-    assert "'inverted-ratio'" in (message := refused("zoo inverted-ratio")) and "ratio-inverted" in message

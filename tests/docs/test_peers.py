@@ -13,13 +13,12 @@ import torch
 from book.samplers import RECORD, page
 from peers import engines, kernels, llama_cpp, rules, samplers
 
-from minispec import verify_rejection
 from minispec.core.model import GPTConfig
 from minispec.evidence.bench import real_sizes
 from minispec.evidence.checker.check import check_verifier
 from minispec.evidence.checker.instance import Instance
 from minispec.evidence.checker.instances import fractions, one_token, standard_instances
-from minispec.io.files import read_json, write_json
+from minispec.io.files import read_json
 
 HALF = fractions(1, 1)
 SURE = fractions(1, 0)
@@ -111,7 +110,7 @@ def folder_of(sampler):
 HERE = [number for number, sampler in enumerate(samplers.SAMPLERS) if folder_of(sampler) is not None]
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.parametrize("number", HERE)
 def test_what_is_here_is_judged_as_it_is_recorded(number):
     """Whatever its version, with the folder of a checkout in MINISPEC_ and its name."""
@@ -139,6 +138,7 @@ def test_transformers_by_hand(rule, p, q, first):
     assert emitted == pytest.approx(first, abs=1e-6)
 
 
+@pytest.mark.evidence
 def test_products_of_uniform_numbers_accept_too_often():
     """A prefix is kept where the product of i uniform numbers is at most the product of its ratios.
 
@@ -151,6 +151,7 @@ def test_products_of_uniform_numbers_accept_too_often():
     assert float((u.prod(-1) <= 0.5).double().mean()) == pytest.approx(0.967, abs=0.005)
 
 
+@pytest.mark.evidence
 def test_lucidrains_rows_of_a_batch():
     """At temperature 0 a row emits something else beside another row than alone; logits are 3.7 apart."""
     library = pytest.importorskip("speculative_decoding", reason="needs the package speculative-decoding")
@@ -167,35 +168,6 @@ def test_lucidrains_rows_of_a_batch():
     assert float(best[0] - best[1]) > 3.7
 
 
-def test_every_outcome_is_a_row(tmp_path, monkeypatch):
-    """Lossless, lossy, an exception, a library or a checkout that is not here."""
-    few = [one_token(fractions(1, 2), HALF)]
-    lossy = rules.row_by_row(lambda draft, p, rng: rng.categorical(p[:, 0].sqrt()))
-    engine = (lambda prompt, n, seed: [0] * n, lambda ids: torch.zeros(2), [0])
-    checks = {
-        "good": lambda _: samplers.by_rule(verify_rejection, few),
-        "bad": lambda _: samplers.by_rule(lossy, few),
-        "zeros": lambda _: samplers.by_texts(engine),
-        "breaks": lambda _: 1 / 0,
-        "broken": lambda _: samplers.by_rule(lambda *_: 1 / 0, few),
-        "absent": lambda _: 1 / 0,
-        "elsewhere": lambda _: 1 / 0,
-    }
-    monkeypatch.setattr(samplers, "PACKAGES", dict.fromkeys(("bad", "zeros", "breaks", "broken"), "torch"))
-    monkeypatch.setitem(samplers.PACKAGES, "absent", "no-such-package")
-    asked = [samplers.Sampler(name, "r", check) for name, check in checks.items()]
-    record = tmp_path / "record.json"
-    write_json(record, {"samplers": [{"project": name, "rule": "r"} for name in checks]})
-    good, bad, zeros, *broken, absent, elsewhere = samplers.run_samplers({"good": tmp_path}, asked, record)
-    assert good["lossless"] and good["version"] == "a folder without git"
-    assert bad["lossless"] is False and bad["damage"] > 0.05
-    assert "p of token 1: (1/3, 2/3)" in bad["instance"]
-    assert "came in 1" in zeros["instance"] and zeros["detects"] > 0
-    for row in broken:
-        assert row["lossless"] is None and "it raised ZeroDivision" in row["instance"]
-    assert absent.keys() == elsewhere.keys() == {"project", "rule"}
-
-
 def test_the_record_is_whole_and_the_page_is_made_of_it():
     """A row for each sampler; a lossy one has damage and an instance, one that ran a version and a day."""
     names = [(row["project"], row["rule"]) for row in ROWS]
@@ -208,6 +180,7 @@ def test_the_record_is_whole_and_the_page_is_made_of_it():
         assert row["lossless"] is None or (row["version"] and row["recorded"] and row["report"])
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("dtype", real_sizes.TOLERANCES)
 @pytest.mark.parametrize(("peer", "package"), [("llama.cpp", "llama_cpp"), ("transformers", "transformers")])
@@ -230,15 +203,3 @@ def test_peers_compute_the_same(peer, package, dtype, tied):
         cache.truncate([12])
         rest = theirs.head(theirs.hidden(ids[:, 12:], cache))
         assert real_sizes.difference(rest, wanted[:, 12:]) < real_sizes.TOLERANCES[dtype]
-
-
-def test_peers_stand_beside_ours(monkeypatch):
-    """A row names the others' tokens a second of the same shape, type and threads, and no other's."""
-    rows = [
-        {"shape": "s", "dtype": dtype, "threads": 1, "backend": name, "tokens_per_second": rate}
-        for name, dtype, rate in (("native", "a", 1.0), ("llama.cpp", "a", 2.0), ("transformers", "b", 3.0))
-    ]
-    monkeypatch.setattr(real_sizes, "measure", lambda *_: {"points": rows})
-    first, _, last = llama_cpp.measure(None)["points"]
-    assert (first["llama_cpp_tokens_per_second"], first["transformers_tokens_per_second"]) == (2.0, None)
-    assert (last["llama_cpp_tokens_per_second"], last["transformers_tokens_per_second"]) == (None, 3.0)

@@ -5,11 +5,10 @@ import random
 from importlib.metadata import version
 
 import pytest
-from book.playground import COMMAND, PAGE, RECORD, WASM, can_compile, compiled, script, sha256, sources_hash
-from engine_page import START, opened, write_html, write_page
+from book.playground import COMMAND, RECORD, WASM, can_compile, compiled, sha256, sources_hash
+from engine_page import START, opened, write_page
 
 from minispec import ModelDrafter, SeededRng, Warp, load_pair, speculate
-from minispec.cli.main import run
 from minispec.drafters.ngram import NgramDrafter
 from minispec.native.decisions import NativeRng
 from minispec.train.stories import draw_stories
@@ -20,7 +19,6 @@ NUMBERS = 1000  # that a text of so many tokens may need
 TOKENS = 30
 PROBABILITY = 1e-5  # the most by which one may differ, and all of a distribution together
 TIE = 1e-5  # how far from 1 a ratio of probabilities may be that is 1 but for rounding
-MOST_TIES = 0.05  # of the texts, in which rounding may decide something
 COMPILER = "0.17.1"  # of ziglang: another writes other bytes
 LONG = [(name, k) for name in ("greedy", "rejection", "block") for k in (0, 1, 2, 4, 8)]
 WARPS = (Warp(1.0), Warp(0.7), Warp(1.0, top_k=5), Warp(1.3, top_p=0.9), Warp(0.0))
@@ -35,10 +33,6 @@ ROUNDS = """jobs => jobs.map(job => {
 MESSAGE = (
     """data => { try { new Minispec.Engine(data); return null; } catch (error) { return error.message; } }"""
 )
-READ = """id => {
-  const { target, native } = engine;
-  try { native.lend(() => target.read(target.newCache(), [id])); } catch (error) { return error.message; }
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +103,14 @@ def said(round):
 
 
 def difference(found, rounds):
-    """Says where a page's rounds differ from the core's: None, "tie" if rounding may be why, else both."""
+    """Says where a page's rounds differ from the core's: None, "tie" if rounding may be why, else both.
+
+    Rounding may be why where, there or before, a ratio is 1 but for rounding, or the number that decided.
+    """
     tied = False
     for one, (round, may_differ) in zip(found, rounds, strict=False):
-        tied |= may_differ
+        drawn = [draw for draw in one["draws"] if draw["number"] is not None]
+        tied |= may_differ or any(abs(draw["number"] - draw["threshold"]) < TIE for draw in drawn)
         expected = said(round)
         if any(one[key] != expected[key] for key in expected):
             return "tie" if tied else (one, expected)
@@ -124,10 +122,11 @@ def warp_for(verifier, i):
     return Warp(0.0) if verifier == "greedy" else WARPS[i % len(WARPS)]
 
 
-def check_texts(page, pair, count, verifier, k):
+def check_texts(page, pair, count, verifier, k, most_ties):
     """Decodes prompts in the page and by the core, by the same numbers; all rounds must be the same.
 
-    Where a probability is 1 but for rounding, one may draw a number and the other not. Such texts are few.
+    Where rounding may have decided, texts may part. How many do so depends on the processor: of texts of so
+    many tokens about one in a hundred, so that more than `most_ties` of five come once in ten thousand runs.
     """
     runs = [(one, k, verifier, warp_for(verifier, i), i) for i, one in enumerate(prompts(pair, count))]
     found = page.evaluate(ROUNDS, [job(*one) for one in runs])
@@ -136,7 +135,7 @@ def check_texts(page, pair, count, verifier, k):
         assert round["draftLength"] == round["targetLength"] - lacks
     differences = [difference(rounds, expected(pair, *one)) for one, rounds in zip(runs, found, strict=True)]
     assert [one for one in differences if one not in (None, "tie")] == []
-    assert differences.count("tie") <= count * MOST_TIES
+    assert differences.count("tie") <= most_ties
 
 
 def test_the_compiled_engine_is_that_of_the_sources():
@@ -148,20 +147,12 @@ def test_the_compiled_engine_is_that_of_the_sources():
     assert record["wasm"] == sha256(WASM.read_bytes()), f"{WASM.name} is not the file that was compiled"
 
 
+@pytest.mark.evidence
 @pytest.mark.skipif(not can_compile(), reason="the package ziglang is not installed")
 def test_compiling_it_again_gives_the_same_bytes():
     if version("ziglang") != COMPILER:
         pytest.skip(f"the engine was compiled by ziglang {COMPILER}")
     assert compiled() == WASM.read_bytes()
-
-
-def test_another_source_is_another_hash(monkeypatch, tmp_path, pair):
-    """Then no script is written."""
-    changed = tmp_path / PAGE.name
-    changed.write_bytes(PAGE.read_bytes() + b"\n")
-    monkeypatch.setattr("book.playground.PAGE", changed)
-    with pytest.raises(ValueError, match=COMMAND):
-        script(pair)
 
 
 def test_the_data_is_small(path):
@@ -171,34 +162,14 @@ def test_the_data_is_small(path):
 @pytest.mark.parametrize("verifier, k", [("greedy", 4), ("rejection", 2), ("block", 8), ("rejection", 0)])
 def test_some_texts_are_those_of_the_core(page, pair, verifier, k):
     """Greedy and sampled, with every warp, by the numbers that Python draws."""
-    check_texts(page, pair, 5, verifier, k)
+    check_texts(page, pair, 5, verifier, k, most_ties=2)
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("verifier, k", LONG)
 def test_all_texts_are_those_of_the_core(page, pair, verifier, k):
     """100 prompts: all that a round says."""
-    check_texts(page, pair, 100, verifier, k)
-
-
-def test_other_numbers_are_seen(page, pair):
-    """The comparison itself: with the numbers of another seed the texts differ."""
-    (prompt,) = prompts(pair, 1)
-    (found,) = page.evaluate(ROUNDS, [job(prompt, 2, "rejection", Warp(1.0), 1)])
-    one, other = difference(found, expected(pair, prompt, 2, "rejection", Warp(1.0), 2))
-    assert one["drafted"] != other["drafted"] or one["emitted"] != other["emitted"]
-
-
-def test_texts_are_those_of_generate(page, pair, capsys):
-    """What `minispec generate` prints, and what it says of its rounds."""
-    text = "Once there were two friends."
-    run(["generate", "--prompt", text, "--seed", "3", "--k", "4", "--max-new-tokens", str(TOKENS), "--json"])
-    document = json.loads(capsys.readouterr().out)
-    ids = page.evaluate("text => engine.tokenizer.encode(text)", text)
-    (rounds,) = page.evaluate(ROUNDS, [job(ids, 4, "rejection", Warp(1.0), 3)])
-    emitted = [token for round in rounds for token in round["emitted"]]
-    assert page.evaluate("ids => engine.tokenizer.decode(ids)", emitted) == document["text"]
-    assert [round["accepted"] for round in rounds] == [round["accepted"] for round in document["rounds"]]
+    check_texts(page, pair, 100, verifier, k, most_ties=5)
 
 
 @pytest.mark.parametrize(
@@ -234,22 +205,6 @@ def test_ngrams_are_looked_up_as_in_the_core(page, pair):
         assert any(round["drafted"] for round in found)
 
 
-def test_a_reader_can_draft(page, pair):
-    """A function that proposes is asked; its tokens count as certain."""
-    prompt, *_ = prompts(pair, 1)
-    found = page.evaluate(
-        """prompt => {
-          const propose = (text, k) => ({ ids: [11, 12].slice(0, k) });
-          const warp = { temperature: 1, top_k: 0, top_p: 1 };
-          const settings = { prompt, k: 4, verifier: "rejection", warp, numbers: engine.numbers(1), propose };
-          return [...engine.rounds({ ...settings, maxNewTokens: 12 })].map(({ drafted, q }) =>
-            ({ drafted, q: q.map(row => row[11]) }));
-        }""",
-        prompt,
-    )
-    assert found[0] == {"drafted": [11, 12], "q": [1, 0]}
-
-
 def lines(count):
     """Returns lines of all kinds: of stories, of characters of many scripts, of blanks and signs."""
     drawn = random.Random(34)
@@ -263,7 +218,7 @@ def lines(count):
 
 
 def test_the_tokenizer_is_the_same(page, pair):
-    texts = lines(1000)
+    texts = lines(300)
     ids = [pair.tokenizer.encode(text) for text in texts]
     assert page.evaluate("texts => texts.map(text => engine.tokenizer.encode(text))", texts) == ids
     some = [one[i % 3 :] + [0] for i, one in enumerate(ids)]  # they may begin within a character
@@ -274,18 +229,6 @@ def test_the_tokenizer_is_the_same(page, pair):
     assert pieces == [pair.tokenizer.decode([token]) for token in range(size)]
     named = page.evaluate("[engine.tokenizer.end, engine.target.vocabSize]")
     assert named == [pair.tokenizer.end_of_text, size]
-
-
-def test_own_numbers_are_uniform_and_repeat(page):
-    """The mean of 10,000 is within 5 standard errors of a half; a seed means the same numbers."""
-    draw = """seed => {
-      const numbers = engine.numbers(seed);
-      return Array.from({ length: 10000 }, (_, place) => numbers.at(place));
-    }"""
-    numbers = page.evaluate(draw, 5)
-    assert numbers == page.evaluate(draw, 5) != page.evaluate(draw, 6)
-    assert all(0 <= number < 1 for number in numbers)
-    assert abs(sum(numbers) / len(numbers) - 0.5) < 5 * (1 / 12 / len(numbers)) ** 0.5
 
 
 @pytest.mark.parametrize("part", ["about", "tokenizer", "wasm", "target", "draft"])
@@ -304,27 +247,6 @@ def test_damaged_data_is_refused(page, part):
         message = page.evaluate(change, kind)
         assert f'"{part}"' in message
         assert "\n" not in message
-
-
-def test_a_browser_without_webassembly_is_told(browser, path):
-    """There may be none, or one without SIMD: then it refuses the module."""
-    with opened(browser, path) as page:
-        page.evaluate(
-            "() => { WebAssembly.Module = function () { throw new WebAssembly.CompileError('no SIMD'); }; }"
-        )
-        assert page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)").endswith("WebAssembly with SIMD: no SIMD")
-        page.evaluate("() => { delete globalThis.WebAssembly; }")
-        assert "no WebAssembly" in page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)")
-
-
-def test_a_policy_without_webassembly_is_told(browser, path):
-    with opened(browser, write_html(path.parent / "forbidden.html", "script-src 'self'")) as page:
-        assert "Content Security policy" in page.evaluate(f"() => ({MESSAGE})(MINISPEC_DATA)")
-
-
-@pytest.mark.parametrize("token", [494, -1])
-def test_no_token_is_refused(page, token):
-    assert "outside the vocabulary" in page.evaluate(READ, token)
 
 
 def test_a_full_context_ends_a_text(page, pair):

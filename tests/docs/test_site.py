@@ -25,6 +25,7 @@ AXE = """async () => (await axe.run(document, {resultTypes: ['violations'], ifra
 TELEPHONE = (
     "index.html",
     "stepper.html",
+    "playground/index.html",
     "playground/distribution.html",
     "playground/exercises.html",
     "notebooks/06_verify_by_rejection.html",

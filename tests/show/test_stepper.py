@@ -4,12 +4,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from eyesight import contrast
 
 from minispec.io.recording import Recording
 from minispec.io.walkthrough import load_walkthrough
-from minispec.show.step_html import LEGEND, paint, wash
-from minispec.show.stepper import Stepper, page
+from minispec.show.stepper import Stepper
 
 VOID = {"meta", "input", "br", "img"}
 
@@ -59,48 +57,6 @@ def test_is_sound_html_that_loads_nothing(shown):
     assert source.count("<details open ") == len(stepper.steps) and "hidden>" not in source
 
 
-def test_colours_do_not_hang_on_the_style_sheet(shown):
-    """Each token, or the run that it stands in, has the colours of its state itself; rows have their paper.
-
-    JupyterLab's dark theme paints every other row of a table black.
-    """
-    _, stepper = shown
-    source = stepper.html()
-    alone = re.findall(r'<b data-state="([\w ]+)" data-token="\d+" style="([^"]*)"', source)
-    run = r'<span class="ms-run" style="([^"]*)">(?:<i[^>]*>.</i>)?<b data-state="([\w ]+)"'
-    styles = {*alone, *((state, style) for style, state in re.findall(run, source))}
-    assert {state for state, _ in styles} > set(LEGEND)
-    assert all(style == paint(state) for state, style in styles if state != "prompt")
-    bodies = re.findall("<tbody>(.*?)</tbody>", source)
-    rows = [row for body in bodies for row in re.findall("<tr[^>]*>", body)]
-    assert rows and all('style="background:#ffffff"' in row for row in rows)
-
-
-def test_mime_bundle(shown):
-    """A notebook gets HTML, and plain text with every title and sentence."""
-    _, stepper = shown
-    bundle = stepper._repr_mimebundle_()
-    assert set(bundle) == {"text/html", "text/plain"} and bundle["text/html"] == stepper.html()
-    lines = bundle["text/plain"].splitlines()
-    assert len(lines) == len(stepper.steps) + 1
-    assert all(s.sentence in line for s, line in zip(stepper.steps, lines[1:], strict=True))
-
-
-INKS = [(ink, ground, 4.5) for ink in ("#595959", "#404040", "#1b1b1b") for ground in ("#ffffff", "#fafafa")]
-INKS += [("#ffffff", "#0072B2", 4.5), ("#767676", "#ffffff", 3), ("#595959", "#dddddd", 4.5)]
-INKS += [(*re.findall(r"(?:background|;color):(#\w{6})", paint(state)), 4.5) for state in LEGEND]
-
-
-@pytest.mark.parametrize(("ink", "ground", "least"), INKS)
-def test_text_has_contrast(ink, ground, least):
-    """Inks of the style sheet and of each state have WCAG's 4.5 to 1, borders of controls 3 to 1."""
-    assert contrast(ink, ground) >= least
-
-
-def test_a_wash_is_mixed_with_white():
-    assert wash("#000000", 0.5) == "#808080" and wash("#ff8000", 1) == "#ff8000"
-
-
 def test_what_stands_in_tokens_is_text():
     """Words with markup, quotes and line ends are shown, and never read as HTML."""
     recording = load_walkthrough("greedy")
@@ -126,12 +82,3 @@ def test_no_control_character_is_on_a_page():
     for source in (stepper.page(), stepper.text()):
         assert source.encode() and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", source)
         assert r"\x1b[2J\x00\ud800" in source and r"Pair \x1b]0;x\x07" in source
-
-
-def test_several_on_a_page():
-    """A page holds several steppers, each with its own name."""
-    pieces = [Stepper(load_walkthrough(v), rounds=1).html() for v in ("greedy", "rejection")]
-    source = page("both", pieces)
-    assert Page(source).faults == []
-    assert source.count('class="minispec-stepper"') == 2
-    assert source.count('role="group"') == 2 and "Pair stories, greedy" in source

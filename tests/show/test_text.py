@@ -3,22 +3,17 @@
 from dataclasses import replace
 
 import pytest
-import torch
 from figures import by_hand
 from rich.console import Console
 
 from minispec.io.tokenizer import train_tokenizer
 from minispec.show.text import (
-    COLOURS,
     FANCY,
-    MEANINGS,
     PLAIN,
     glyphs_for,
     kinds,
-    legend,
     losses_table,
     marked,
-    printable,
     readable,
     round_line,
     shown,
@@ -72,21 +67,6 @@ def plain(rounds, glyphs=SIGNS):
     return "".join(piece.plain for piece in marked(rounds, TOKENIZER, glyphs))
 
 
-def test_each_token_has_its_sign():
-    """Directly before it, in a stretch of one kind too; the rejected token stands before its correction."""
-    assert plain([CORRECTED, PRAISED, CUT, DONE, REFUSED], FANCY) == "✓a✓b✗c↳X✓a✓b✓c★Y✓a✓b✗a↳X"
-
-
-def test_each_kind_has_its_colour():
-    """A token is in the colour of its kind, its sign too, in bold; a rejected one is struck through."""
-    tokens = [(ACCEPTED, "a"), (ACCEPTED, "b"), (REJECTED, "c"), (CORRECTION, "X")]
-    for piece, (kind, text) in zip(marked([CORRECTED], TOKENIZER, FANCY), tokens, strict=True):
-        styles = [str(span.style) for span in piece.spans]
-        strike = "strike " if kind == REJECTED else ""
-        assert piece.plain == FANCY[kind] + text
-        assert styles == [f"bold {COLOURS[kind]}", strike + COLOURS[kind]]
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [(" mat", " ✓mat"), ("mat", "✓mat"), ("\n mat ", "\n ✓mat "), (" ", "✓ "), ("\n", "✓\n"), (".", "✓.")],
@@ -108,12 +88,6 @@ def test_words_keep_their_spaces():
     ((mat,), (floor,), kept) = encode(" mat"), encode(" floor"), encode(" sat on the")
     r = by_hand([0], ([*kept, mat], 3, floor), ids=400).rounds
     assert "".join(piece.plain for piece in marked(r, tokenizer, FANCY)) == " ✓sat ✓on ✓the ✗mat ↳floor"
-
-
-def test_a_rejected_token_stays_on_its_line():
-    """A line end that was rejected ends no line, and an end of text is a word."""
-    wrong = [a_round(ids("\n"), 0, ids("X")), a_round([END], 0, ids("Y"))]
-    assert plain(wrong, PLAIN) == r"-\n>X -<end>>Y"
 
 
 @pytest.mark.parametrize(
@@ -163,12 +137,6 @@ def test_what_controls_a_terminal_is_written_out(control):
     assert readable(text) == f"a{written}\tb⏎" and shown(f" {control}") == written
 
 
-def test_ordinary_text_is_printed_as_it_is():
-    """Letters of any script, signs, joined emoji, line ends and tabs."""
-    text = "héllo wörld\t日本語\nשלום 👩‍🔬 �"
-    assert printable(text) == text
-
-
 def test_a_character_of_several_tokens_comes_whole():
     """Bytes of one character are held back until it is complete; what never is comes at the end."""
     cat = ids("🐱")
@@ -180,23 +148,11 @@ def test_a_character_of_several_tokens_comes_whole():
     assert plain([a_round(cat[:2], 1, [cat[0], *ids("X")])]) == "{rejected}\ufffd{correction}\ufffdX"
 
 
-def test_a_round_has_a_line():
-    """The draft, what the target made of it, and how many tokens came: what was cut has no sign."""
-    tokenizer, encode = words_of(" sat on the mat floor")
-    mat, floor, *kept = [encode(f" {word}")[0] for word in ("mat", "floor", "sat", "on", "the")]
-    (r,) = by_hand([0], ([*kept, mat], 3, floor), ids=400).rounds
-    line = round_line(r, 0, tokenizer, FANCY)
-    assert line.plain == "draft: sat on the mat  →  ✓sat ✓on ✓the ✗mat ↳floor   4 tokens, 1 call"
-    styles = {line.plain[span.start : span.end]: str(span.style) for span in line.spans}
-    assert styles["sat on the mat"] == COLOURS["drafted"] and styles["mat"] == f"strike {COLOURS[REJECTED]}"
-
-
 @pytest.mark.parametrize(
     ("r", "glyphs", "line"),
     [
         (CUT, FANCY, "draft: abcd  →  ✓a✓b   2 tokens, 1 call"),
         (UNDRAFTED, FANCY, "draft: nothing  →  ★Z   1 token, 1 call"),
-        (PRAISED, PLAIN, "draft: abc  ->  +a+b+c*Y   4 tokens, 1 call"),
         (a_round(ids("a\n"), 2, ids("a\nX")), PLAIN, r"draft: a\n  ->  +a+\n*X   3 tokens, 1 call"),
         (a_round([END, *ids("a")], 2, [END]), FANCY, "draft: <end>a  →  ✓<end>   1 token, 1 call"),
     ],
@@ -204,38 +160,6 @@ def test_a_round_has_a_line():
 def test_a_round_stays_on_one_line(r, glyphs, line):
     """Line ends are written out; what the end or a limit cut has no sign; ASCII has an arrow of its own."""
     assert round_line(r, 0, TOKENIZER, glyphs).plain == line
-
-
-def test_the_line_of_a_tree_counts_its_candidates():
-    r = replace(CORRECTED, draft=replace(CORRECTED.draft, parents=torch.tensor([[0, 1, 2, 2]])))
-    assert round_line(r, 0, TOKENIZER, FANCY).plain.startswith("draft: a tree of 4 tokens  →  ✓a✓b✗c↳X ")
-
-
-@pytest.mark.parametrize("glyphs", [FANCY, PLAIN])
-def test_the_legend_explains_every_sign(glyphs):
-    """Each sign stands in the legend, in order, with its meaning; no line is wider than 80 columns."""
-    said = legend(glyphs).plain
-    places = [said.index(f"{glyphs[kind]} {MEANINGS[kind]}") for kind in glyphs]
-    assert places == sorted(places) and max(map(len, said.splitlines())) <= 80
-    assert len(said.splitlines()) == 2
-
-
-def lines_at(width, table):
-    """Returns the lines of a table as a terminal of a width without colours shows it."""
-    console = Console(width=width, color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get().splitlines()
-
-
-def test_the_table_of_losses_ends_in_the_floor():
-    """Every model with its size, steps, seconds and loss; the floor last, where there is one."""
-    figures = {"parameters": 1234567, "steps": 70, "seconds": 8.4, "validation_loss": 0.51239}
-    shown = "".join(lines_at(160, losses_table({"target": figures}, 0.4)))
-    assert all(
-        word in shown for word in ("1,234,567", "70", "8", "0.5124", "entropy of the grammar", "0.4000")
-    )
-    assert "entropy" not in "".join(lines_at(160, losses_table({"target": figures}, None)))
 
 
 def test_glyphs_follow_the_encoding():

@@ -9,7 +9,6 @@ from minispec.core.loop import generate
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
 from minispec.show.plots.caches import (
-    cache_grid,
     cache_slots,
     positions,
     steps_with_cache,
@@ -67,14 +66,6 @@ def test_the_steps_with_a_cache_are_those_of_the_loop():
     assert model.steps[2:] == drawn[1:]
 
 
-def test_only_several_tokens_share_a_tile():
-    """Before the last four: two are "2 tokens", and one is drawn as it is."""
-    for length in (5, 6):
-        recording = tiny_recording([[1, 4, 1, 0, 1, 0][:length]], k=2)
-        twin = cache_grid(recording.trace, recording.words, 0, ["before"]).twin
-        assert ("2 tokens" in twin) is (length == 6) and "1 tokens" not in twin
-
-
 @torch.inference_mode()
 def test_the_steps_without_a_cache_are_those_of_plain_forwards():
     """A model that is called without a cache reads the whole text each time."""
@@ -83,10 +74,3 @@ def test_the_steps_without_a_cache_are_those_of_plain_forwards():
     for _ in range(6):
         text.append(int(model.head(model.hidden(torch.tensor([text])))[0, -1].argmax()))
     assert model.steps == steps_without_cache(4, 6)
-
-
-def test_counts_by_hand():
-    """10 tokens and 20 more: 10 + 11 + … + 29 = 390 without a cache, 10 + 19 with one."""
-    assert positions(steps_without_cache(10, 20)) == 390
-    assert positions(steps_with_cache(10, 20)) == 29
-    assert steps_with_cache(7, 1) == steps_without_cache(7, 1) == [(0, 7)]

@@ -3,19 +3,10 @@
 from itertools import pairwise
 
 import pytest
-from figures import by_hand
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.colors import to_hex
-from matplotlib.text import Text
 
-from minispec.show.plots.charts import chart, seconds, size, spread, write_on
-from minispec.show.plots.coloured import coloured_text
-from minispec.show.plots.drafts import Found, draft_bars, draft_growth
-from minispec.show.plots.overlap import overlap
-from minispec.show.plots.timeline import timeline
-from minispec.show.plots.verification import along_the_text, positions_of, verification_strip
-from minispec.show.signs import STATES
+from minispec.show.plots.charts import spread
 
 
 @given(st.lists(st.floats(0, 3), min_size=1, max_size=5))
@@ -24,42 +15,3 @@ def test_spread_keeps_order_and_distance(positions):
     moved = spread(sorted(positions), 0.2)
     assert all(b - a > 0.2 - 1e-3 for a, b in pairwise(moved))
     assert spread([0.0, 0.5, 0.6, 1.0], 0.2).tolist() == pytest.approx([0.0, 0.5, 0.7, 1.0])
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        (seconds(1.5), "1.5 s"),
-        (seconds(0.00126), "1.26 ms"),
-        (seconds(4.5e-5), "45 µs"),
-        (seconds(2e-9), "2 ns"),
-        (size(38_700_000), "38.7 MB"),
-        (size(1.4e10, "flop"), "14 Gflop"),
-        (size(12), "12 B"),
-    ],
-)
-def test_numbers_as_people_write_them(text, written):
-    """Three digits and a unit."""
-    assert text == written
-
-
-def test_a_dollar_sign_is_no_formula():
-    """Tokens stand in figures as they are, also two with dollar signs on one line."""
-    trace, words = by_hand([0, 3], ([5, 6], 1, 8)), [f" ${i}$" for i in range(11)]
-    r, found = trace.rounds[0], [Found(word, 0, 1, 1) for word in words]
-    pictures = [draft_bars(r, words), verification_strip(r, words), coloured_text(trace, words)]
-    pictures += [along_the_text(positions_of(trace, words)), draft_growth(found, 1), timeline(trace, words)]
-    pictures.append(overlap(r.target_probs[0, 0], r.draft.probs[0, 0], words))
-    for picture in pictures:
-        texts = [text for text in picture.figure.findobj(Text) if "$" in text.get_text()]
-        assert texts and not any(text.get_parse_math() for text in texts), picture.name
-        assert "$5$" in picture.twin and "\\" not in picture.twin + picture.alt
-
-
-def test_a_text_on_a_hatch_stands_on_a_plain_spot():
-    """In the colour of its area; where there is no hatch, none is needed."""
-    _, axes = chart(2, 2, "x", "y")
-    for state in (STATES["rejected"], STATES["accepted"]):
-        write_on(axes, 0, 0, "the", state)
-    spots = [text.get_bbox_patch() for text in axes.texts]
-    assert to_hex(spots[0].get_facecolor()).upper() == STATES["rejected"].colour and spots[1] is None

@@ -1,7 +1,6 @@
 """The pictures of a round and of prefill show what the loop did, token by token and slot by slot."""
 
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -81,20 +80,6 @@ def test_prefill_is_drawn_as_it_was():
     assert f"cache: {len(prompt) - 1} tokens" in "".join(
         text.get_text() for text in drawing.figure.axes[0].texts
     )
-
-
-def test_other_rounds_are_refused():
-    """A sampled round, one that ends the text, and one that is not there; a prompt of two tokens."""
-    recording = load_walkthrough("greedy")
-    trace = recording.trace
-    done = replace(trace, rounds=(replace(trace.rounds[0], finish=("cap",)),))
-    for run in (load_walkthrough("rejection"), replace(recording, trace=done)):
-        with pytest.raises(ValueError, match="not a greedy round"):
-            draw_round(run)
-    with pytest.raises(ValueError, match="seven tokens"):
-        draw_prefill(replace(recording, trace=replace(trace, prompts=((1, 2),))))
-    with pytest.raises(ValueError, match="no round 99"):
-        draw_round(recording, 99)
 
 
 @pytest.mark.parametrize("name", ["round", "round-dark", "prefill", "prefill-dark"])

@@ -6,13 +6,12 @@ from tiny import GREEDY
 
 from minispec import train_tokenizer
 from minispec.drafters.tree import TreeDrafter
-from minispec.show.plots.caches import cache_grid, cache_slots
-from minispec.show.plots.coloured import coloured_text, marked_tokens
-from minispec.show.plots.timeline import WorkTimes, speculative_spans, timeline
-from minispec.show.plots.verification import drafted_tokens, positions_of
+from minispec.show.plots.caches import cache_slots
+from minispec.show.plots.coloured import marked_tokens
+from minispec.show.plots.timeline import WorkTimes, speculative_spans
+from minispec.show.plots.verification import positions_of
 from minispec.show.stepper import steps
 from minispec.show.text import PLAIN, marked
-from minispec.verifiers.block import verify_block
 from minispec.verifiers.tree import verify_tree
 
 QUEUE = [[1, 2, 3], [4], [5, 5], [9, 2, 6]]
@@ -52,18 +51,6 @@ def test_a_prompt_of_a_queue_is_shown_as_alone(batch_size):
         assert shown_of(together, number) == shown_of(tiny_recording([prompt], **ENDED), 0)
 
 
-def test_pictures_of_a_queue_are_those_of_its_first_prompt():
-    """Where the first prompt's row goes on with another text, that text is not drawn."""
-    queue = tiny_run(QUEUE, batch_size=1, **ENDED)
-    alone = tiny_run(QUEUE[:1], **ENDED)
-    assert coloured_text(queue, WORDS).twin == coloured_text(alone, WORDS).twin
-    assert timeline(queue, WORDS, tokens=99).twin == timeline(alone, WORDS, tokens=99).twin
-    later = len(alone.rounds)
-    assert queue.rounds[later].prompt_ids != (0,)
-    assert all(slot.held for slot in cache_slots(queue, later, "before") if slot.token is not None)
-    assert len(cache_grid(queue, WORDS, later).twin) > 0
-
-
 def test_numbers_of_a_queue_are_those_of_the_prompt():
     """Each test shows the number that was compared: below min(1, p/q) where the guess was accepted."""
     queue = tiny_recording(QUEUE, batch_size=2)
@@ -90,9 +77,3 @@ def test_the_text_of_a_tree_is_marked():
                 rejected += 1
         assert wrong == []
     assert rejected > 3
-
-
-def test_a_rule_that_looks_past_rejections_leaves_nothing_untested():
-    block = tiny_run(QUEUE, verifier=verify_block)
-    states = {x.state for r in block.rounds if r.live[0] for x in drafted_tokens(r, WORDS)}
-    assert "rejected" in states and "untested" not in states

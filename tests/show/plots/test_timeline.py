@@ -3,8 +3,7 @@
 import pytest
 from figures import tiny_run
 
-from minispec.show.plots.timeline import WORKS, WorkTimes, row_slots, speculative_spans
-from minispec.show.signs import STATES
+from minispec.show.plots.timeline import WorkTimes, speculative_spans
 
 TIMES = WorkTimes(target=1.0, draft=0.25, verify=1.5)
 
@@ -20,18 +19,3 @@ def test_every_token_of_a_run_comes_once(row):
     assert sum(span.work == "verify" for span in spans) == sum(r.live[row] for r in trace.rounds)
     assert all(span.judged for span in spans if span.work == "verify")
     assert all(a.end == b.start for a, b in zip(spans, spans[1:], strict=False))
-
-
-def test_a_pass_has_a_colour_of_its_own():
-    """The bar of a pass is no token, so no state has its colour."""
-    assert WORKS["verify"].colour not in {state.colour for state in STATES.values()}
-
-
-def test_a_prompt_that_comes_back_is_another_tile():
-    """Each prompt has a shade of its own, the same in every run."""
-    picture = row_slots({"one": [[4], [4], [None], [4], [5]], "two": [[5]]})
-    (axes,) = picture.figure.axes
-    first, idle, again, other, same, _ = (patch.get_facecolor() for patch in axes.patches)
-    assert first == again and other == same and len({first, idle, other}) == 3
-    widths = [patch.get_width() for patch in axes.patches[:4]]
-    assert widths == pytest.approx([2 * widths[1], widths[1], widths[1], widths[1]])

@@ -21,20 +21,15 @@ from pathlib import Path
 import tiny
 import torch
 from drafts import random_draft
-from native_models import trained
 
 from minispec.cli.main import run
 from minispec.core.model import Tree
 from minispec.core.rng import RoundRng
-from minispec.drafters.exit import ExitDrafter
 from minispec.native import library, loop
 from minispec.native.backend import NATIVE
 from minispec.native.checks import OUT_OF_MEMORY
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
 from minispec.native.drafter import Chain, NativeDrafter, NativeTreeDrafter, Shape
-from minispec.native.eagle3 import NativeEagle3GPT
-from minispec.native.exit import NativeExitGPT
-from minispec.native.heads import NativeFeatureDrafter, NativeMedusa, NativeParallelDrafter
 from minispec.native.model import NativeGPT
 
 REAL = torch.float64
@@ -103,13 +98,6 @@ def calls_of(plain, model):
     """
     cache = model.new_cache(2)
     model(BLOCK, cache)
-    width = plain.config.width
-    exit, heads, layer, masks = (trained(plain, kind) for kind in ("exit", "medusa", "eagle", "parallel"))
-    medusa = NativeMedusa(heads, model)
-    feature = NativeFeatureDrafter(layer, plain, model).model
-    parallel = NativeParallelDrafter(masks, plain, model).model
-    joined = NativeEagle3GPT(trained(plain, "eagle3"), plain, model)
-    early = NativeExitGPT(model, exit)
     draft, p = random_draft(2, 3, 11, seed=1, dtype=REAL)  # something is rejected in its first row
     tree = Tree.after(torch.tensor([3, 3]), torch.tensor([[0, 0], [0, 0]]))
     warp = NativeWarp(1.0)
@@ -123,14 +111,8 @@ def calls_of(plain, model):
         verdict = rule(draft, p, RoundRng(NativeRng(1), tiny.round_plan([4, 4], [3, 3])))
         return verdict.accepted, verdict.token
 
-    def drawn(chain, held, states=None, shape=None):
-        return chain.draw(BLOCK[:, 0], held, 3, warp, NUMBERS, None, states, shape)
-
-    def exits():
-        shared = early.new_cache(2)
-        streams = torch.zeros(2, 4, width, dtype=REAL)
-        found = drawn(early.chain, shared.first, streams)
-        return *found, streams, shared.first.row_lengths
+    def drawn(shape=None):
+        return Chain(model).draw(BLOCK[:, 0], cache, 3, warp, NUMBERS, None, None, shape)
 
     def played(target, made, **settings):
         given = {"k": 3, "verifier": native_rejection, "max_new_tokens": 3, "warp": warp, "rng": NativeRng(3)}
@@ -142,24 +124,11 @@ def calls_of(plain, model):
         "head": lambda: model.head(STATES),
         "hidden": lambda: read(model.hidden, BLOCK, cache),
         "tree": lambda: read(model.hidden, BLOCK, cache, tree),
-        "states": lambda: model.read(BLOCK, model.cache_of(1, 2), (1, 2), states=STATES, normed=False),
-        "multiply": lambda: medusa(STATES[:, 0]),
-        "matrix": lambda: NativeMedusa(heads, model)(STATES[:, 0]),
-        "draw": lambda: read(drawn, Chain(model), cache),
-        "draw a tree": lambda: read(drawn, Chain(model), cache, None, parents),
-        "draw by an exit": exits,
-        "draw by features": lambda: drawn(feature.chain, feature.new_cache(2), STATES[:, 0].contiguous()),
-        "draw by a joined layer": lambda: drawn(
-            joined.chain, joined.new_cache(2), STATES[:, :1].contiguous()
-        ),
-        "streams": lambda: read(joined.tapped.hidden, BLOCK, cache),
-        "draw by masks": lambda: drawn(parallel.chain, parallel.new_cache(2)),
-        "draw by heads": lambda: drawn(medusa.chain, None, STATES[:, 0].contiguous()),
-        "draw a tree by heads": lambda: drawn(medusa.chain, None, STATES[:, 0].contiguous(), parents),
+        "draw": lambda: read(drawn),
+        "draw a tree": lambda: read(drawn, parents),
         "without a cache": lambda: model(BLOCK),
         "play": lambda: played(model, NativeDrafter(model)),
         "play alone": lambda: played(model, None, k=0),
-        "play an exit": lambda: played(early, ExitDrafter(early)),
         "play a tree": lambda: played(
             model, NativeTreeDrafter(model, [0, 0, 1]), verifier=NATIVE.verifier("rejection", trees=True)
         ),
@@ -167,7 +136,6 @@ def calls_of(plain, model):
         "choose": lambda: NativeRng(1).categorical(p[:, 0]),
         "greedy": lambda: decided(native_greedy),
         "rejection": lambda: decided(native_rejection),
-        "exit": lambda: NativeExitGPT(model, exit).exit.layers,
         "model": lambda: NativeGPT(plain)(BLOCK),
     }, lambda: (cache.row_lengths, model(BLOCK[:, :1], copy.deepcopy(cache)))
 

@@ -15,6 +15,7 @@ from minispec.native.library import find_compiler, native_functions
 HERE = Path(__file__).parent
 LINUX = sys.platform.startswith("linux")
 pytestmark = [
+    pytest.mark.evidence,
     needs_compiler,
     pytest.mark.skipif(not LINUX or bool(SANITIZED), reason="memory is refused on Linux, without sanitizers"),
 ]

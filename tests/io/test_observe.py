@@ -1,6 +1,5 @@
 """Observing: what is seen of a run from outside, and that being watched changes nothing."""
 
-import time
 from dataclasses import fields
 
 import pytest
@@ -58,49 +57,43 @@ def assert_same(one, other):
         assert one == other
 
 
-def slowly(call, wait):
-    """Returns a function that waits, and then does what another one does."""
+class Clock:
+    """Tells the seconds that it was given; calls that take time move it."""
 
-    def waits(*arguments):
-        time.sleep(wait)
-        return call(*arguments)
+    def __init__(self):
+        self.now = 0.0
 
-    return waits
+    def perf_counter(self):
+        return self.now
+
+    def taking(self, seconds, call):
+        """Returns a function that takes so long, and does what another one does."""
+
+        def takes(*arguments):
+            self.now += seconds
+            return call(*arguments)
+
+        return takes
 
 
 @pytest.mark.parametrize(
-    ("phase", "waits"),
+    ("phase", "takes"),
     [
-        ("draft", {(ModelDrafter, "propose"): 0.02, (ModelDrafter, "commit"): 0.01}),
-        ("verify", {(Spied, "hidden"): 0.02}),
-        ("prefill", {(Spied, "hidden"): 0.03, (ModelDrafter, "start"): 0.02}),
+        ("draft", {(ModelDrafter, "propose"): 2, (ModelDrafter, "commit"): 1}),
+        ("verify", {(Spied, "hidden"): 2}),
+        ("prefill", {(Spied, "hidden"): 3, (ModelDrafter, "start"): 2}),
     ],
 )
-def test_seconds_go_to_the_phase_that_takes_them(phase, waits, monkeypatch):
-    """Each phase is slowed in its turn and has at least that; all together have no more than there was."""
-    for (owner, name), wait in waits.items():
-        monkeypatch.setattr(owner, name, slowly(getattr(owner, name), wait))
-    in_rule = 0.03 if phase == "verify" else 0.0
+def test_seconds_go_to_the_phase_that_takes_them(phase, takes, monkeypatch):
+    """By a clock of our own; what the reader does between rounds is not counted."""
+    clock = Clock()
+    monkeypatch.setattr("minispec.io.observe.perf_counter", clock.perf_counter)
+    for (owner, name), seconds in takes.items():
+        monkeypatch.setattr(owner, name, clock.taking(seconds, getattr(owner, name)))
     target, draft = PAIRS["table"]
-    settings = SETTINGS | {"verifier": slowly(verify_rejection, in_rule), "max_new_tokens": 8}
-    began = time.perf_counter()
-    trace = record(Spied(target), ModelDrafter(draft), [[1, 2, 3]], rng=SeededRng(0), **settings)
-    took = time.perf_counter() - began
-    seconds = trace.statistics().seconds
-    count = 1 if phase == "prefill" else len(trace.rounds)
-    assert seconds[phase] >= (in_rule + sum(waits.values())) * count
-    assert sum(seconds.values()) <= took
-
-
-def test_what_the_reader_does_between_rounds_is_not_counted():
-    """The clock stands still while a round is in the reader's hands."""
-    target, draft = PAIRS["table"]
-    settings = SETTINGS | {"rng": SeededRng(0), "max_new_tokens": 6}
-    counted = 0.0
-    slept = 0.0
-    began = time.perf_counter()
-    for r in observe(target, ModelDrafter(draft), [[1]], **settings):
-        counted += sum(r.seconds.values())
-        time.sleep(0.05)
-        slept += 0.05
-    assert counted <= time.perf_counter() - began - slept
+    seen = []
+    for r in observe(Spied(target), ModelDrafter(draft), [[1, 2, 3]], rng=SeededRng(0), **SETTINGS):
+        seen.append(r.seconds)
+        clock.now += 100
+    total = sum(one.get(phase, 0) for one in seen)
+    assert total == sum(takes.values()) * (1 if phase == "prefill" else len(seen))

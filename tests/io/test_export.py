@@ -77,15 +77,6 @@ def test_our_loader_reads_the_same_model(shape, tmp_path):
             assert weights_hash(stored) == weights_hash(pair.target)
 
 
-def test_configs_are_for_transformers_4_and_vllm(stories):
-    """4.57 reads neither `rope_parameters` nor `dtype`, in silence; heads of 16 are none for vLLM."""
-    for name, model in (("target", stories[0].target), ("draft", stories[0].draft)):
-        config = read_json(stories[1] / name / "config.json")
-        assert config["rope_theta"] == model.config.rope_theta and config["torch_dtype"] == "float32"
-        assert not {"rope_parameters", "dtype"} & config.keys()
-        assert (model.config.head_dim, config["head_dim"]) == (16, 32)
-
-
 def test_our_loader_reads_the_same_tokenizer(stories):
     """Ids, and what ends a text, which the configs name: without that, transformers takes id 2 for it."""
     pair, folder = stories
@@ -192,3 +183,12 @@ def test_a_killed_export_leaves_all_or_nothing(pair, tmp_path):
             break
         assert status == signal.SIGKILL
     assert step > 20 and files_below(folder) == wanted
+
+
+def test_configs_are_for_transformers_4_and_vllm(stories):
+    """4.57 reads neither `rope_parameters` nor `dtype`, in silence; heads of 16 are none for vLLM."""
+    for name, model in (("target", stories[0].target), ("draft", stories[0].draft)):
+        config = read_json(stories[1] / name / "config.json")
+        assert config["rope_theta"] == model.config.rope_theta and config["torch_dtype"] == "float32"
+        assert not {"rope_parameters", "dtype"} & config.keys()
+        assert (model.config.head_dim, config["head_dim"]) == (16, 32)

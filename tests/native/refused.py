@@ -1,28 +1,21 @@
 """The native backend where the system refuses memory; `test_refused.py` runs each part in its own process.
 
-`requests`: of each call the first request for memory is refused, then the second, and so on to its last.
-`limit`: the address space ends at many sizes, while calls take hundreds of megabytes. Its process ends while
-a thread is within a forward.
-Each prints as JSON how many calls ended in a MemoryError, and how many had the right result.
+Of each call the first request for memory is refused, then the second, and so on to its last. It prints as
+JSON how many calls ended in a MemoryError, and how many had the right result.
 """
 
 import copy
 import ctypes
 import gc
-import io
 import json
-import resource
 import sys
-import threading
 from collections import Counter
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import tiny
 import torch
 from drafts import random_draft
 
-from minispec.cli.main import run
 from minispec.core.model import Tree
 from minispec.core.rng import RoundRng
 from minispec.native import library, loop
@@ -36,10 +29,6 @@ REAL = torch.float64
 BLOCK = torch.tensor([[1, 2, 3], [4, 5, 6]])
 STATES = torch.linspace(-1, 1, 2 * 3 * 16, dtype=REAL).view(2, 3, 16)
 NUMBERS = torch.linspace(0, 0.99, 6, dtype=REAL)
-MEBIBYTE = 2**20
-POINTS = (0, 1, 4, 8, 16, 32, 64, 96, 128, 400)  # mebibytes
-ROWS = 32
-PAGES = Path("/proc/self/statm")
 THREADS = Path("/proc/self/task")
 
 
@@ -159,70 +148,6 @@ def requests(path):
     return ended
 
 
-def limit():
-    """Limits the address space, from nothing more to hundreds of megabytes more than is used."""
-    plain = tiny.gpt(tiny.config(vocab_size=40_001, width=64, layers=1, max_length=2048), 0, torch.float32)
-    model = NativeGPT(plain)
-    cache = model.new_cache(ROWS)
-    tokens = torch.arange(ROWS * 16).view(ROWS, 16)
-    states = torch.linspace(-1, 1, ROWS * 16 * plain.hidden_size).view(ROWS, 16, -1)
-    calls = {
-        "hidden": lambda: model.hidden(tokens, cache),
-        "head": lambda: model.head(states),
-        "draw": lambda: Chain(model).draw(tokens[:, 0], cache, 8, NativeWarp(0.0), NUMBERS),
-        "cache": lambda: model.new_cache(8 * ROWS).rows,
-        "model": lambda: NativeGPT(plain)(BLOCK),
-    }
-    ended = {}
-    for name, call in calls.items():
-        wanted = call()
-        cache.truncate([0] * ROWS)
-        ended[name] = Counter(limited(more * MEBIBYTE, call, wanted, cache) for more in POINTS)
-    ended["command"] = [command(more * MEBIBYTE) for more in (1000, 0, 1, 2, 4, 1000)]
-
-    def read_for_ever():
-        while True:
-            model(tokens)
-
-    threading.Thread(target=read_for_ever, daemon=True).start()  # when the process ends, it is in a forward
-    return ended
-
-
-@contextmanager
-def addresses(more):
-    """Within it, the process gets no more than so many bytes of addresses beyond those that it has."""
-    used = int(PAGES.read_text().split()[0]) * resource.getpagesize()
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + more, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-def limited(more, call, wanted, cache):
-    """Makes a call for which there are so many bytes; returns who was refused memory, or "answered"."""
-    try:
-        with addresses(more):
-            found = call()
-    except MemoryError as error:
-        assert str(error) and "\n" not in str(error), error
-        assert cache.row_lengths == (0,) * ROWS
-        return "the library" if str(error) == OUT_OF_MEMORY and error.__cause__ is None else "torch or numpy"
-    assert same(wanted, found)
-    cache.truncate([0] * ROWS)
-    return "answered"
-
-
-def command(more):
-    """Runs `minispec generate`, for which there are so many bytes; returns its status and what it printed."""
-    printed = io.StringIO(), io.StringIO()
-    options = ("--prompt", "The cat", "--backend", "native", "--max-new-tokens", "10")
-    with addresses(more), redirect_stdout(printed[0]), redirect_stderr(printed[1]):
-        status = run(["generate", *options])
-    return status, *(text.getvalue() for text in printed)
-
-
 if __name__ == "__main__":
     with torch.inference_mode():
-        print(json.dumps({"requests": requests, "limit": limit}[sys.argv[1]](*sys.argv[2:])))
+        print(json.dumps(requests(sys.argv[1])))

@@ -71,6 +71,7 @@ def test_closed_forms(alpha, k, c):
 def test_everything_accepted():
     """At α = 1 a round yields K + 1 tokens."""
     assert expected_tokens(1, 5) == 6 and speed_up(1, 5, 0) == 6 and best_k(1, 0.1, most=12) == 12
+    assert best_k(1, 0.1) == 16  # unless more are allowed
 
 
 def test_verification_that_costs_more_gains_less():

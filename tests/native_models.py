@@ -123,11 +123,21 @@ def plant(monkeypatch, folder, right, wrong):
 
 
 def decided(
-    side, prompts, *, rule="rejection", temperature=1.0, seed=0, warp=None, rng=None, trees=False, **settings
+    side,
+    prompts,
+    *,
+    rule="rejection",
+    temperature=1.0,
+    seed=0,
+    warp=None,
+    rng=None,
+    trees=False,
+    how=speculate,
+    **settings,
 ):
     """Returns the rounds of a run, and the numbers that its generator would give next.
 
-    A side is a backend, a target, and what makes a drafter.
+    A side is a backend, a target, and what makes a drafter; `how` is the loop.
     """
     backend, target, make = side
     settings = {
@@ -137,7 +147,7 @@ def decided(
     } | settings
     draws = (rng or backend.rng)(seed)
     warp = backend.warp(temperature, **warp or {})
-    rounds = list(speculate(target, make(), prompts, warp=warp, rng=draws, **settings))
+    rounds = list(how(target, make(), prompts, warp=warp, rng=draws, **settings))
     later = draws.bernoulli(torch.full((20,), 0.5)).tolist() if isinstance(draws, SeededRng) else None
     return rounds, later
 
@@ -153,12 +163,3 @@ def same_round(ours, theirs, tolerance):
     mask = ours.draft.mask
     q = ours.draft.probs[mask].double()
     torch.testing.assert_close(q, theirs.draft.probs[mask].double(), rtol=0, atol=tolerance)
-
-
-def assert_same(sides, prompts, **settings):
-    """Asserts that both sides decide the same, and use up the same numbers; returns the rounds."""
-    (plain, after), (ours, later) = (decided(side, prompts, **settings) for side in sides)
-    for one, other in zip(plain, ours, strict=True):
-        same_round(other, one, 1e-10)
-    assert later == after
-    return plain

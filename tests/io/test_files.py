@@ -138,12 +138,3 @@ def test_nothing_in_a_message_controls_a_terminal(tmp_path):
         check_writable(tmp_path / "no" / "\x1b[31mred\x07")
     assert str(caught.value).isprintable()
     assert printable_line("é…\n\u202e\udcff") == r"é…\n\u202e\udcff"
-
-
-def test_keeps_the_old_file_where_writing_fails(tmp_path):
-    """A text that cannot be written at all leaves what was there."""
-    path = tmp_path / "a.txt"
-    write_text_file(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_text_file(path, "new\udcff")
-    assert path.read_text(encoding="utf-8") == "old" and os.listdir(tmp_path) == ["a.txt"]

@@ -1,15 +1,11 @@
 """Heads on disk: what was written comes back; what does not fit is refused in one line."""
 
-import json
-
 import pytest
 import torch
 from refusals import refused
-from safetensors.torch import load_file, save_file
 
 from minispec import load_pair
 from minispec.drafters.exit import Exit, untrained_exit
-from minispec.drafters.medusa import Medusa
 from minispec.io.heads import heads_folder, load_heads, save_heads, target_hash
 from minispec.train.heads import make_feature_layer, make_parallel
 
@@ -54,65 +50,6 @@ def test_layers_come_back(pair, kind, make):
 def test_a_known_hash_is_the_weights(pair):
     """What `pair.json` says of the target is what its weights give."""
     assert target_hash(pair) == target_hash(type(pair)(pair.target, pair.draft, pair.tokenizer, pair.folder))
-
-
-# Changes of what an exit's file says, or all that its header says; and what the message says.
-WRONG = [
-    ({"kind": "medusa"}, "it says kind .medusa"),
-    ({"number": 0}, "number 0"),
-    ({"number": 3.5}, "number 3.5"),
-    ({"number": 65}, "number 65"),
-    ({"target_sha256": "0" * 64}, "another target, of the same sizes"),
-    (None, "cannot be read as a drafter"),
-    ("[" * 100_000, "cannot be read as a drafter: maximum recursion"),
-    ("[1]", "cannot be read as a drafter"),
-]
-
-
-def is_refused(pair, says):
-    """Asserts that the exit of a pair is refused in one line that names the file."""
-    with refused(says, "exit.safetensors"):
-        load_heads(pair, "exit")
-
-
-@pytest.fixture
-def path(pair):
-    """The file of an exit that is right."""
-    path = heads_folder(pair) / "exit.safetensors"
-    save_heads(untrained_exit(pair.target, 3), path, info(pair))
-    return path
-
-
-@pytest.mark.parametrize(("header", "says"), WRONG, ids=range(len(WRONG)))
-def test_what_its_header_says_wrong_is_refused(pair, path, header, says):
-    """Another kind, number or target; no header, and one that is none."""
-    if isinstance(header, dict):
-        header = json.dumps(info(pair, **header))
-    save_file(load_file(path), path, None if header is None else {"minispec": header})
-    is_refused(pair, says)
-
-
-def test_what_does_not_fit_is_refused(pair, path):
-    """Of another width, other weights, integers, half a file."""
-    for module, says in (
-        (Exit(64, 3), r"another target: .*64.* and should be .*128"),
-        (Medusa(128, 494, 1), "another target: 2 weights are missing"),
-    ):
-        save_heads(module, path, info(pair))
-        is_refused(pair, says)
-    whole = {name: weight.to(torch.int8) for name, weight in load_file(path).items()}
-    save_file(whole, path, {"minispec": json.dumps(info(pair))})
-    is_refused(pair, "has type torch.int8; minispec reads torch.float16")
-    path.write_bytes(path.read_bytes()[:200])
-    is_refused(pair, "cannot be read as a drafter")
-
-
-def test_a_pair_without_heads_says_how_to_get_them(pair, tmp_path):
-    """The line names the command."""
-    (tmp_path / "own").mkdir()
-    alone = type(pair)(pair.target, pair.draft, pair.tokenizer, tmp_path / "own")
-    with refused("minispec train --drafter medusa --pair"):
-        load_heads(alone, "medusa")
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(pair, tmp_path):

@@ -1,13 +1,10 @@
 """Plain Llama checkpoints, as transformers 4 and 5 write them, are read; what is not plain is refused."""
 
-import re
-
 import pytest
 import torch
 from checkpoints import split
 from native_models import needs_compiler
 from pairs import edit_json
-from refusals import refused
 from safetensors.torch import load_file, save_file
 
 from minispec.core.loop import generate
@@ -15,7 +12,7 @@ from minispec.core.model import GPT, GPTConfig
 from minispec.core.rng import SeededRng
 from minispec.core.warp import Warp
 from minispec.io.checkpoint import save_model
-from minispec.io.files import read_json, write_json
+from minispec.io.files import read_json
 from minispec.io.source import load_model
 from minispec.native.model import NativeGPT
 
@@ -75,78 +72,3 @@ def test_a_checkpoint_is_read_as_it_was_written(name, dialect, tmp_path):
     found, same = written(NativeGPT(read))
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-4)
     assert same == text
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A checkpoint that is right."""
-    save_model(random_model(SHAPES["grouped"]), tmp_path)
-    return tmp_path
-
-
-def is_refused(folder, says):
-    """Asserts that a checkpoint is refused in one line that names its folder."""
-    with refused(re.escape(says), folder):
-        load_model(folder)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"rope_parameters": {"rope_type": "llama3", "factor": 8.0, "rope_theta": 1e4}},
-        {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "factor": 2.0}},
-        {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5, "rope_theta": 1e4}},
-        {"rope_parameters": "default"},
-        {"rope_scaling": {"type": "linear", "factor": 2.0}},
-    ],
-    ids=str,
-)
-def test_positions_that_are_stretched_are_refused(changes, folder):
-    edit_json(folder / "config.json", **changes)
-    is_refused(folder, f"has {next(iter(changes))} ")
-
-
-@pytest.mark.parametrize(
-    ("index", "says"),
-    [
-        (None, "weight_map should name files"),
-        ({}, "weight_map should name files"),
-        ({"a": "../other.safetensors"}, "of this folder"),
-        ({"a": "weights.bin"}, "that end in .safetensors"),
-        ({str(i): f"{i}.safetensors" for i in range(1001)}, "1,000 at most"),
-        ({"a": "gone.safetensors"}, "gone.safetensors cannot be read"),
-    ],
-)
-def test_an_index_that_leads_nowhere_is_refused(index, says, folder):
-    (folder / "model.safetensors").unlink()
-    write_json(folder / "model.safetensors.index.json", {"weight_map": index})
-    is_refused(folder, says)
-
-
-@pytest.mark.parametrize("kind", [torch.int8, torch.bool, torch.uint8, torch.float8_e4m3fn])
-def test_weights_that_do_not_stand_for_themselves_are_refused(kind, folder):
-    """Quantized weights have scales elsewhere; without them the numbers would be wrong in silence."""
-    weights = load_file(folder / "model.safetensors")
-    name = "model.layers.1.mlp.up_proj.weight"
-    save_file(weights | {name: weights[name].to(kind)}, folder / "model.safetensors")
-    is_refused(folder, f"{name}' has type {kind}; minispec reads")
-
-
-def test_what_several_files_do_not_hold_together_is_refused(folder):
-    """Weights that do not fit the config, one that stands in two files, one file that is missing."""
-    split(folder)
-    edit_json(folder / "config.json", intermediate_size=41)
-    is_refused(folder, "index.json does not fit its config.json")
-    names = [f"model-0000{i}-of-00003.safetensors" for i in (1, 2, 3)]
-    for name in names[::2]:
-        save_file(load_file(folder / name) | {"model.norm.weight": torch.ones(48)}, folder / name)
-    is_refused(folder, "'model.norm.weight' stands in another file, too")
-    (folder / names[1]).unlink()
-    is_refused(folder, f"{names[1]} cannot be read")
-
-
-def test_a_weight_under_both_of_its_names_is_refused(folder):
-    """Which of the two is meant nobody can know."""
-    whole = load_file(folder / "model.safetensors")
-    save_file(whole | {"norm.weight": -whole["model.norm.weight"]}, folder / "model.safetensors")
-    is_refused(folder, "norm.weight is stored twice")

@@ -58,16 +58,16 @@ def assert_same(one, other):
 
 
 class Clock:
-    """A clock in place of `perf_counter`: time passes where a test says so, and nowhere else."""
+    """Tells the seconds that it was given; calls that take time move it."""
 
     def __init__(self):
-        self.now = 0
+        self.now = 0.0
 
-    def __call__(self):
+    def perf_counter(self):
         return self.now
 
-    def slowed(self, call, seconds):
-        """Returns a function that takes so many seconds for what another one does."""
+    def taking(self, seconds, call):
+        """Returns a function that takes so long, and does what another one does."""
 
         def takes(*arguments):
             self.now += seconds
@@ -76,42 +76,24 @@ class Clock:
         return takes
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """The clock of all that is observed."""
-    made = Clock()
-    monkeypatch.setattr("minispec.io.observe.perf_counter", made)
-    return made
-
-
 @pytest.mark.parametrize(
-    ("phase", "waits"),
+    ("phase", "takes"),
     [
         ("draft", {(ModelDrafter, "propose"): 2, (ModelDrafter, "commit"): 1}),
         ("verify", {(Spied, "hidden"): 2}),
         ("prefill", {(Spied, "hidden"): 3, (ModelDrafter, "start"): 2}),
     ],
 )
-def test_seconds_go_to_the_phase_that_takes_them(phase, waits, monkeypatch, clock):
-    """Each phase is slowed in its turn and has just that; all together have what there was."""
-    for (owner, name), wait in waits.items():
-        monkeypatch.setattr(owner, name, clock.slowed(getattr(owner, name), wait))
-    in_rule = 3 if phase == "verify" else 0
+def test_seconds_go_to_the_phase_that_takes_them(phase, takes, monkeypatch):
+    """By a clock of our own; what the reader does between rounds is not counted."""
+    clock = Clock()
+    monkeypatch.setattr("minispec.io.observe.perf_counter", clock.perf_counter)
+    for (owner, name), seconds in takes.items():
+        monkeypatch.setattr(owner, name, clock.taking(seconds, getattr(owner, name)))
     target, draft = PAIRS["table"]
-    settings = SETTINGS | {"verifier": clock.slowed(verify_rejection, in_rule), "max_new_tokens": 8}
-    trace = record(Spied(target), ModelDrafter(draft), [[1, 2, 3]], rng=SeededRng(0), **settings)
-    seconds = trace.statistics().seconds
-    count = 1 if phase == "prefill" else len(trace.rounds)
-    assert seconds[phase] == (in_rule + sum(waits.values())) * count
-    assert sum(seconds.values()) == clock.now
-
-
-def test_what_the_reader_does_between_rounds_is_not_counted(clock):
-    """The clock stands still while a round is in the reader's hands."""
-    target, draft = PAIRS["table"]
-    settings = SETTINGS | {"verifier": clock.slowed(verify_rejection, 2), "max_new_tokens": 6}
-    counted = []
-    for r in observe(target, ModelDrafter(draft), [[1]], rng=SeededRng(0), **settings):
-        counted.append(sum(r.seconds.values()))
-        clock.now += 50
-    assert len(counted) > 1 and counted == [2] * len(counted)
+    seen = []
+    for r in observe(Spied(target), ModelDrafter(draft), [[1, 2, 3]], rng=SeededRng(0), **SETTINGS):
+        seen.append(r.seconds)
+        clock.now += 100
+    total = sum(one.get(phase, 0) for one in seen)
+    assert total == sum(takes.values()) * (1 if phase == "prefill" else len(seen))

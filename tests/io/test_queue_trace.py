@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import tiny
-import torch
 from refusals import refused
 
 from minispec import (
@@ -110,10 +109,3 @@ def test_reading_a_later_prompt_is_prefill():
     for past, r in zip(trace.rounds, trace.rounds[1:], strict=False):
         begins |= {r.index} if past.prompt_ids != r.prompt_ids else set()
     assert {r.index for r in trace.rounds if r.seconds.get("prefill")} == begins and len(begins) > 3
-
-
-def test_prompts_that_are_tensors_are_kept_as_integers():
-    """So that a trace can be written to a file, and compared."""
-    trace = traced("model", [torch.tensor(prompt) for prompt in QUEUE[:2]])
-    assert [type(token) for prompt in trace.prompts for token in prompt] == [int] * 4
-    assert trace.prompts == ((1, 2, 3), (5,))

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 from records import round_of
-from refusals import refused
 
 from minispec import Trace
 from minispec.io.files import read_json
@@ -28,13 +27,3 @@ def test_small_probabilities_are_added_up_and_named_ones_kept(tmp_path):
     assert float(back[3]) == pytest.approx(3e-9, rel=1e-8)
     assert float(back.sum()) == pytest.approx(1, abs=1e-12)
     assert float(back.min()) == pytest.approx(2e-9, rel=1e-6)  # the rest is spread, not lost
-
-
-@pytest.mark.parametrize("content", [None, b"", b"{", b"\xff\xfe", b"[1]", b"null", b"[" * 100_000])
-def test_what_is_no_recording_is_one_line(content, tmp_path):
-    """Missing, cut and foreign files are ValueErrors that name the file."""
-    path = tmp_path / "run.json"
-    if content is not None:
-        path.write_bytes(content)
-    with refused("run.json"):
-        load_recording(path)

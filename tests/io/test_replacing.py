@@ -71,6 +71,7 @@ def test_ctrl_c_at_every_step(two):
     assert files_below(folder) == files_below(old)
 
 
+@pytest.mark.evidence
 @forks
 def test_killed_at_every_step(two):
     """The same where the process ends at once; then one more is killed where the first has left things."""
@@ -115,6 +116,7 @@ def end(child, which):
         time.sleep(0.005)
 
 
+@pytest.mark.evidence
 @forks
 def test_signals_at_random_moments(two):
     """30 moments, SIGKILL and SIGINT in turn: the pair loads, and is the old one or the new one."""

@@ -135,13 +135,6 @@ def test_any_stop_texts_end_any_text(text, stops, sizes):
         assert "".join(stream(until(rounds, tokenizer, stops, 1), tokenizer, 1, stops)) == shown
 
 
-def test_a_stream_holds_back_what_may_become_a_stop_text():
-    """As much as that and no more: it comes once the text goes on otherwise, or ends."""
-    tokens = CHARACTERS.encode("so sto stop")
-    assert list(stream(in_rounds(tokens, []), CHARACTERS, 1, ["stop"])) == ["so", " ", "sto "]
-    assert list(stream(in_rounds(tokens[:6], []), CHARACTERS, 1, ["stop"])) == ["so", " ", "sto"]
-
-
 def test_an_empty_stop_text_is_refused():
     for end in (until, stream):
         with pytest.raises(ValueError, match="stop text"):
@@ -164,3 +157,10 @@ def test_a_stream_that_breaks_off_ends_with_what_there_is():
     """Half a character at the very end is shown as such, not swallowed."""
     tokens = CHARACTERS.encode("aé")[:2]
     assert list(stream(in_rounds(tokens, [1]), CHARACTERS, 1)) == ["a", REPLACEMENT]
+
+
+def test_a_stream_holds_back_what_may_become_a_stop_text():
+    """As much as that and no more: it comes once the text goes on otherwise, or ends."""
+    tokens = CHARACTERS.encode("so sto stop")
+    assert list(stream(in_rounds(tokens, []), CHARACTERS, 1, ["stop"])) == ["so", " ", "sto "]
+    assert list(stream(in_rounds(tokens[:6], []), CHARACTERS, 1, ["stop"])) == ["so", " ", "sto"]

@@ -3,10 +3,9 @@
 import pytest
 import torch
 from book.record_walkthroughs import COMMAND
-from refusals import refused
 
 import minispec
-from minispec.io.checkpoint import SHIPPED, weights_hash
+from minispec.io.checkpoint import weights_hash
 from minispec.io.walkthrough import K, load_walkthrough, record_pair
 
 VERIFIERS = ("greedy", "rejection")
@@ -47,16 +46,3 @@ def test_replaying_gives_the_same_tokens(pair, walkthrough):
     assert numbers == [[d.number for d in draws] for draws in walkthrough.draws]
     for a, b in zip(again.trace.rounds, then, strict=True):
         assert torch.allclose(a.target_probs.double(), b.target_probs, atol=1e-4)
-
-
-def test_is_small_and_says_its_text(pair, walkthrough):
-    """At most 250 kB, and its own words give the tokenizer's text."""
-    path = SHIPPED / "stories" / f"walkthrough-{walkthrough.info['verifier']}.json"
-    assert path.stat().st_size <= 250_000
-    assert walkthrough.text().replace("⏹", "") == pair.tokenizer.decode(walkthrough.trace.tokens())
-
-
-def test_an_unknown_verifier_is_an_error():
-    """There is a walkthrough for each verifier of the benchmark, and for no other."""
-    with refused("greedy or rejection"):
-        load_walkthrough("best")

@@ -22,22 +22,12 @@ from native_models import trained
 from minispec import SeededRng, Warp
 from minispec.core.cache import KVCache
 from minispec.core.model import Tree
-from minispec.core.rng import DraftingRng, RoundPlan, RoundRng
-from minispec.drafters.chain import depths_of
-from minispec.drafters.eagle import FeatureGPT
-from minispec.drafters.eagle3 import Eagle3GPT
+from minispec.core.rng import RoundPlan, RoundRng
 from minispec.drafters.entry import Parts
-from minispec.drafters.parallel import ParallelGPT
 from minispec.drafters.registry import DRAFTERS
 from minispec.native.backend import NATIVE, TORCH
 from minispec.native.decisions import NativeRng, NativeWarp
-from minispec.native.drafter import Chain, DrawnDraft
-from minispec.native.eagle3 import NativeEagle3GPT
-from minispec.native.heads import (
-    NativeFeatureDrafter,
-    NativeMedusa,
-    NativeParallelDrafter,
-)
+from minispec.native.drafter import DrawnDraft
 from minispec.native.model import NativeGPT
 
 CPU = torch.device("cpu")
@@ -82,11 +72,6 @@ class World:
         self.others = [NativeGPT(other) for other in others]
         kinds = ("exit", "eagle", "eagle3", "parallel", "medusa")
         self.trained = {kind: trained(self.plain, kind) for kind in kinds}
-        self.feature = NativeFeatureDrafter(self.trained["eagle"], self.plain, self.native).model
-        self.parallel = NativeParallelDrafter(self.trained["parallel"], self.plain, self.native).model
-        self.heads = NativeMedusa(self.trained["medusa"], self.native)
-        self.joined = NativeEagle3GPT(self.trained["eagle3"], self.plain, self.native)
-        self.plain_joined = Eagle3GPT(self.trained["eagle3"], self.plain)
 
     def drafter(self, backend, name):
         """Returns the target and a new drafter, on a backend."""
@@ -185,37 +170,6 @@ def forward(world, dice):
     return arguments, partial(read, world.native), plainly
 
 
-def head(world, dice):
-    """Logits of hidden states."""
-    states = torch.randn(dice.choice((1, 3)), dice.choice((1, 4)), 16, generator=seeded(dice), dtype=REAL)
-    return {"hidden": states}, world.native.head, lambda hidden: world.plain.head(hidden.detach())
-
-
-def new_cache(world, dice):
-    """An empty cache."""
-    return (
-        {"rows": 2},
-        lambda rows: world.native.new_cache(rows).lengths,
-        lambda rows: torch.zeros(int(rows)).long(),
-    )
-
-
-def lend(world, dice):
-    """Numbers that are lent, some of them given back, and others."""
-
-    def natively(count, back):
-        rng = NativeRng(0)
-        first = rng.lend(count)
-        rng.give_back(back)
-        return torch.cat([first, rng.lend(4)])
-
-    def plainly(count, back):
-        numbers = SeededRng(0)._numbers(count + 4)
-        return torch.cat([numbers[:count], numbers[count - back :][:4]])
-
-    return {"count": dice.choice((3, 300)), "back": 2}, natively, plainly
-
-
 def are_distributions(dists):
     """Whether all rows of [..., V] are."""
     return bool((dists >= 0).all() & ((dists.double().sum(-1) - 1).abs() < 0.01).all())
@@ -312,252 +266,6 @@ def tree(world, dice):
     return arguments, partial(read, world.native), plainly
 
 
-def gather(world, dice):
-    """What follows slots that are kept."""
-    rows = dice.choice((1, 2, 3))
-    mine, theirs = caches(world, dice, rows)
-    slots = [[i for i in range(n) if dice.random() < 0.7] for n in mine.row_lengths]
-    text = ids(dice, rows, 2)
-
-    def keep(model, cache, first):
-        if cache == "cache":
-            raise TypeError("it is a text")
-        cache.gather([first, *slots[1:]])
-        return cache.lengths, model.hidden(text, cache)[real(cache.row_lengths, 4)[:, 2:]]
-
-    def plainly(cache, first):
-        assert cache is mine, "a strange cache was gathered"
-        return keep(world.plain, theirs, first)
-
-    return {"cache": mine, "first": slots[0]}, partial(keep, world.native), plainly
-
-
-def layers(world, dice):
-    """A range of layers, of tokens or of states; and the stream after one of them."""
-    rows = dice.choice((1, 2))
-    first = dice.choice((0, 1))
-    new = dice.choice((1, 4))
-    normed = dice.random() < 0.5
-    mine = world.native.cache_of(1, rows)
-
-    def plainly(cache, tokens, states, begin, end, taps):
-        assert cache is mine, "a strange cache was read"
-        held = world.plain.cache_of(1, rows)
-        stream = world.plain.embed_tokens(tokens) if states is None else states.detach()
-        stream = world.plain.layers[begin:end](stream, world.plain.view(tokens.shape[1], held))
-        assert all(tap == end for tap in taps), "a stream that there is not"
-        return torch.cat([stream] * len(taps) + [world.plain.norm(stream) if normed else stream], -1)
-
-    def natively(cache, tokens, states, begin, end, taps):
-        return world.native.read(tokens, cache, (begin, end), states=states, normed=normed, taps=taps)
-
-    given = torch.randn(rows, new, 16, generator=seeded(dice), dtype=REAL)
-    arguments = {
-        "cache": mine,
-        "tokens": ids(dice, rows, new),
-        "states": given if first else dice.choice((None, given)),
-        "begin": first,
-        "end": first + 1,
-        "taps": dice.choice(([], [first + 1], [first + 1] * 2)),
-    }
-    return arguments, natively, plainly
-
-
-def given_qkv(world, dice):
-    """A layer that is given queries, keys and values."""
-    rows = dice.choice((1, 2))
-    new = dice.choice((1, 4))
-    layers = world.joined.layers
-    states = torch.randn(rows, new, 16, generator=seeded(dice), dtype=REAL)
-    tokens = ids(dice, rows, new)
-    both, x = world.joined._joined.inputs(world.plain.embed_tokens(tokens), states)
-    qkv = world.native.multiply(world.joined._qkv, both)
-
-    def natively(cache, tokens, states, qkv):
-        if qkv is None:
-            raise TypeError("then it makes its own")
-        return layers.read(tokens, cache, (0, 1), states=states, normed=False, qkv=qkv)
-
-    def plainly(cache, **given):
-        assert cache is mine and all(torch.equal(given[name], right[name]) for name in right), "other numbers"
-        return world.plain_joined.after(tokens, states, world.plain.cache_of(1, rows))
-
-    mine = layers.cache_of(1, rows)
-    right = {"states": x, "qkv": qkv}
-    return {"cache": mine, "tokens": tokens, **right}, natively, plainly
-
-
-def matrices(world, dice):
-    """What heads, feature drafters and a parallel drafter make of states."""
-    what = dice.choice(("heads", "fuse", "feature", "parallel", "masks", "joined", "streams", "known"))
-    rows = dice.choice((1, 3))
-    width = {"fuse": 32, "streams": 48}.get(what, 16)
-    states = torch.randn(rows, width, generator=seeded(dice), dtype=REAL)
-    tokens = ids(dice, rows) if what == "parallel" else ids(dice, rows, 1)
-    model = FeatureGPT(world.trained["eagle"], world.plain)
-    parallel = ParallelGPT(world.trained["parallel"], world.plain)
-    sides = {
-        "heads": (world.heads, world.trained["medusa"]),
-        "fuse": (partial(world.native.multiply, world.feature.fuse), world.trained["eagle"].fuse),
-        "feature": tuple(partial(after, side) for side in (world.feature, model)),
-        "parallel": (world.parallel.after, parallel.after),
-        "masks": tuple(partial(masked, side) for side in (world.parallel, parallel)),
-        "joined": tuple(partial(after, side) for side in (world.joined, world.plain_joined)),
-        "streams": (world.joined.features, world.plain_joined.features),
-        "known": (world.joined.head, world.plain_joined.head),
-    }[what]
-    names = {
-        "heads": {"hidden": states},
-        "fuse": {"states": states},
-        "feature": {"tokens": tokens, "features": states[:, None]},
-        "joined": {"tokens": tokens, "features": states[:, None]},
-        "streams": {"hidden": states},
-        "known": {"features": states},
-        "parallel": {"states": states, "tokens": tokens},
-        "masks": {"tokens": tokens},
-    }[what]
-    ours, theirs = sides
-    return names, lambda **x: ours(*x.values()), lambda **x: theirs(*[y.detach() for y in x.values()])
-
-
-def after(model, tokens, features):
-    """The features after tokens, in a cache of their own."""
-    return model.after(tokens, features, model.new_cache(len(tokens)))
-
-
-def masked(model, tokens):
-    """The states of tokens and three masks after them."""
-    return model.with_masks(tokens, model.new_cache(len(tokens)), 3)
-
-
-class Given(SeededRng):
-    """Draws by numbers that are given."""
-
-    def __init__(self, numbers):
-        super().__init__(0)
-        self.left = numbers.tolist()
-
-    def _numbers(self, count):
-        taken, self.left = self.left[:count], self.left[count:]
-        return torch.tensor(taken, dtype=REAL)
-
-
-def chain(world, dice):
-    """A draft by numbers that are given, from states that are given."""
-    kind = dice.choice(("model", "eagle", "eagle3", "medusa", "parallel"))
-    rows = dice.choice((1, 2))
-    k = dice.choice((1, 3))
-    ours = {"model": Chain(world.native), "medusa": world.heads.chain}
-    ours |= {"eagle": world.feature.chain, "parallel": world.parallel.chain, "eagle3": world.joined.chain}
-    cache = {
-        "model": world.native,
-        "medusa": world.native,
-        "eagle": world.feature,
-        "eagle3": world.joined,
-        "parallel": world.parallel,
-    }
-    mine = cache[kind].new_cache(rows)
-    reads = kind in ("eagle", "eagle3", "medusa")
-
-    def natively(cache, pending, k, temperature, numbers, budgets, states, read, counts):
-        arguments = k, NativeWarp(temperature), numbers, budgets, states
-        first = None if read is None else (read, counts)
-        tokens, probs, _ = ours[kind].draw(pending, cache, *arguments, first=first)
-        decided = torch.arange(k) < torch.tensor(budgets or [k] * rows)[:, None]
-        return tokens[decided], probs[decided]
-
-    def plainly(cache, pending, k, temperature, numbers, budgets, states, read, counts):
-        assert cache is mine or kind == "medusa", "a strange cache was read"
-        last = torch.arange(rows), [count - 1 for count in counts or [1] * rows]
-        _, made = world.drafter(TORCH, kind)
-        if kind == "model":
-            made.model = world.plain
-        made.start([[1]] * rows, torch.zeros(rows, 0, 48 if kind == "eagle3" else 16, dtype=REAL))
-        if kind == "eagle":
-            made._feature = states.detach()
-        if kind == "eagle3":
-            made.model.after(read, states.detach(), made._cache)
-            made._cache.truncate(last[1])
-            made._feature = states.detach()[last]
-            pending = read[last]
-        if kind == "medusa":
-            made._state = states.detach()
-            made._known = torch.ones(rows, dtype=torch.bool)
-        budgets = budgets or [k] * rows
-        plan = RoundPlan(tuple(range(rows)), (1,) * rows, budgets, CPU)
-        draft = made.propose(pending, k, Warp(temperature), DraftingRng(Given(numbers.detach()), plan))
-        decided = torch.arange(k) < torch.tensor(budgets)[:, None]
-        return draft.tokens[decided], draft.probs[decided]
-
-    n = dice.choice((1, 3)) if kind == "eagle3" else 1
-    shape = (rows, n, 16) if kind == "eagle3" else (rows, 16)
-    arguments = {
-        "cache": None if kind == "medusa" else mine,
-        "pending": ids(dice, rows),
-        "k": k,
-        "temperature": dice.choice((0.0, 1.0)),
-        "numbers": torch.rand(rows * k, generator=seeded(dice), dtype=REAL),
-        "budgets": [dice.randrange(k + 1) for _ in range(rows)],
-        "states": torch.randn(*shape, generator=seeded(dice), dtype=REAL) if reads else None,
-        "read": ids(dice, rows, n) if kind == "eagle3" else None,
-        "counts": [dice.randint(1, n) for _ in range(rows)] if kind == "eagle3" else None,
-    }
-    return arguments, natively, plainly
-
-
-def drafter(world, dice):
-    """A draft of K tokens a row, by each drafter; and its verification."""
-    names = ("model", "exit", "exit", "eagle", "eagle3", "parallel", "medusa", "tree", "medusa-tree")
-    name = dice.choice(names)
-    rows = dice.choice((1, 2))
-    k = dice.choice((1, 4))
-    seed = dice.randrange(100)
-    held = ids(dice, rows, 20)
-    lengths = [dice.choice((2, 5, 18)) for _ in range(rows)]
-    prompts = [row[:n] for row, n in zip(held.tolist(), lengths, strict=True)]
-    begins = dice.random() < 0.93
-    whole = dice.random() < 0.5
-    top = dice.choice((None, None, 3))
-    wrong = dice.random() < 0.15
-
-    def run(backend, pending, k, temperature, budgets):
-        target, made = world.drafter(backend, name)
-        cache = target.new_cache(rows)
-        hidden = target.hidden(held, cache)
-        cache.truncate([n - 1 for n in lengths])
-        if begins:
-            made.start(prompts, hidden[:, : max(lengths) - 1])
-        plan = RoundPlan(tuple(range(rows)), tuple(lengths), budgets, CPU)
-        if whole:
-            plan = RoundPlan.unlimited(rows, CPU)
-        rng = DraftingRng(backend.rng(seed), plan)
-        draft = made.propose(pending, k, backend.warp(temperature, top_k=top), rng)
-        limits = torch.tensor([k] * rows if whole else [*budgets])[:, None]
-        if draft.parents is not None:
-            depths = torch.tensor([depths_of(parents)[1:] for parents in draft.parents.tolist()])
-            space = 24 - torch.tensor(lengths)[:, None]
-            decided = (depths <= limits) & (torch.arange(draft.k) < space)
-            return draft.tokens[decided], draft.probs[decided], draft.parents
-        block = torch.cat([pending[:, None], draft.tokens], dim=1)
-        logits = target.head(target.hidden(odd_tensor(dice, block) if wrong else block, cache))
-        decided = torch.arange(draft.k) < limits
-        real_ones = torch.nn.functional.pad(
-            decided, (1, 0), value=True
-        )  # after what decided nothing, nothing
-        real_ones &= real([n - 1 for n in lengths], draft.k + 1)
-        return (
-            None if wrong else (draft.tokens[decided], draft.probs[decided], logits[real_ones], cache.lengths)
-        )
-
-    arguments = {
-        "pending": torch.tensor([prompt[-1] for prompt in prompts]),
-        "k": k,
-        "temperature": dice.choice((0.0, 1.0)),
-        "budgets": [dice.randrange(k + 1) for _ in range(rows)],
-    }
-    return arguments, *(partial(run, backend) for backend in (NATIVE, TORCH))
-
-
 def loop(world, dice):
     """All texts of a run."""
     names = ("model", "exit", "eagle", "eagle3", "parallel", "medusa", "tree", "medusa-tree", "ngram")
@@ -586,9 +294,7 @@ def loop(world, dice):
     return arguments, *(partial(run, backend) for backend in (NATIVE, TORCH))
 
 
-COMMON = (forward, drafter, rule)
-NEW = (tree, gather, layers, given_qkv, matrices, chain, loop)
-AREAS = (*COMMON, *COMMON, *COMMON, *NEW, head, new_cache, categorical, lend, warp)
+AREAS = (forward, rule, loop, tree, categorical, warp)
 
 
 def outcome(world, number):

@@ -1,50 +1,34 @@
 """The native backend where the system refuses memory; `test_refused.py` runs each part in its own process.
 
-`requests`: of each call the first request for memory is refused, then the second, and so on to its last.
-`limit`: the address space ends at many sizes, while calls take hundreds of megabytes. Its process ends while
-a thread is within a forward.
-Each prints as JSON how many calls ended in a MemoryError, and how many had the right result.
+Of each call the first request for memory is refused, then the second, and so on to its last. It prints as
+JSON how many calls ended in a MemoryError, and how many had the right result.
 """
 
 import copy
 import ctypes
 import gc
-import io
 import json
-import resource
 import sys
-import threading
 from collections import Counter
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import tiny
 import torch
 from drafts import random_draft
-from native_models import trained
 
-from minispec.cli.main import run
 from minispec.core.model import Tree
 from minispec.core.rng import RoundRng
-from minispec.drafters.exit import ExitDrafter
 from minispec.native import library, loop
 from minispec.native.backend import NATIVE
 from minispec.native.checks import OUT_OF_MEMORY
 from minispec.native.decisions import NativeRng, NativeWarp, native_greedy, native_rejection
 from minispec.native.drafter import Chain, NativeDrafter, NativeTreeDrafter, Shape
-from minispec.native.eagle3 import NativeEagle3GPT
-from minispec.native.exit import NativeExitGPT
-from minispec.native.heads import NativeFeatureDrafter, NativeMedusa, NativeParallelDrafter
 from minispec.native.model import NativeGPT
 
 REAL = torch.float64
 BLOCK = torch.tensor([[1, 2, 3], [4, 5, 6]])
 STATES = torch.linspace(-1, 1, 2 * 3 * 16, dtype=REAL).view(2, 3, 16)
 NUMBERS = torch.linspace(0, 0.99, 6, dtype=REAL)
-MEBIBYTE = 2**20
-POINTS = (0, 1, 4, 8, 16, 32, 64, 96, 128, 400)  # mebibytes
-ROWS = 32
-PAGES = Path("/proc/self/statm")
 THREADS = Path("/proc/self/task")
 
 
@@ -103,13 +87,6 @@ def calls_of(plain, model):
     """
     cache = model.new_cache(2)
     model(BLOCK, cache)
-    width = plain.config.width
-    exit, heads, layer, masks = (trained(plain, kind) for kind in ("exit", "medusa", "eagle", "parallel"))
-    medusa = NativeMedusa(heads, model)
-    feature = NativeFeatureDrafter(layer, plain, model).model
-    parallel = NativeParallelDrafter(masks, plain, model).model
-    joined = NativeEagle3GPT(trained(plain, "eagle3"), plain, model)
-    early = NativeExitGPT(model, exit)
     draft, p = random_draft(2, 3, 11, seed=1, dtype=REAL)  # something is rejected in its first row
     tree = Tree.after(torch.tensor([3, 3]), torch.tensor([[0, 0], [0, 0]]))
     warp = NativeWarp(1.0)
@@ -123,14 +100,8 @@ def calls_of(plain, model):
         verdict = rule(draft, p, RoundRng(NativeRng(1), tiny.round_plan([4, 4], [3, 3])))
         return verdict.accepted, verdict.token
 
-    def drawn(chain, held, states=None, shape=None):
-        return chain.draw(BLOCK[:, 0], held, 3, warp, NUMBERS, None, states, shape)
-
-    def exits():
-        shared = early.new_cache(2)
-        streams = torch.zeros(2, 4, width, dtype=REAL)
-        found = drawn(early.chain, shared.first, streams)
-        return *found, streams, shared.first.row_lengths
+    def drawn(shape=None):
+        return Chain(model).draw(BLOCK[:, 0], cache, 3, warp, NUMBERS, None, None, shape)
 
     def played(target, made, **settings):
         given = {"k": 3, "verifier": native_rejection, "max_new_tokens": 3, "warp": warp, "rng": NativeRng(3)}
@@ -142,24 +113,11 @@ def calls_of(plain, model):
         "head": lambda: model.head(STATES),
         "hidden": lambda: read(model.hidden, BLOCK, cache),
         "tree": lambda: read(model.hidden, BLOCK, cache, tree),
-        "states": lambda: model.read(BLOCK, model.cache_of(1, 2), (1, 2), states=STATES, normed=False),
-        "multiply": lambda: medusa(STATES[:, 0]),
-        "matrix": lambda: NativeMedusa(heads, model)(STATES[:, 0]),
-        "draw": lambda: read(drawn, Chain(model), cache),
-        "draw a tree": lambda: read(drawn, Chain(model), cache, None, parents),
-        "draw by an exit": exits,
-        "draw by features": lambda: drawn(feature.chain, feature.new_cache(2), STATES[:, 0].contiguous()),
-        "draw by a joined layer": lambda: drawn(
-            joined.chain, joined.new_cache(2), STATES[:, :1].contiguous()
-        ),
-        "streams": lambda: read(joined.tapped.hidden, BLOCK, cache),
-        "draw by masks": lambda: drawn(parallel.chain, parallel.new_cache(2)),
-        "draw by heads": lambda: drawn(medusa.chain, None, STATES[:, 0].contiguous()),
-        "draw a tree by heads": lambda: drawn(medusa.chain, None, STATES[:, 0].contiguous(), parents),
+        "draw": lambda: read(drawn),
+        "draw a tree": lambda: read(drawn, parents),
         "without a cache": lambda: model(BLOCK),
         "play": lambda: played(model, NativeDrafter(model)),
         "play alone": lambda: played(model, None, k=0),
-        "play an exit": lambda: played(early, ExitDrafter(early)),
         "play a tree": lambda: played(
             model, NativeTreeDrafter(model, [0, 0, 1]), verifier=NATIVE.verifier("rejection", trees=True)
         ),
@@ -167,7 +125,6 @@ def calls_of(plain, model):
         "choose": lambda: NativeRng(1).categorical(p[:, 0]),
         "greedy": lambda: decided(native_greedy),
         "rejection": lambda: decided(native_rejection),
-        "exit": lambda: NativeExitGPT(model, exit).exit.layers,
         "model": lambda: NativeGPT(plain)(BLOCK),
     }, lambda: (cache.row_lengths, model(BLOCK[:, :1], copy.deepcopy(cache)))
 
@@ -191,70 +148,6 @@ def requests(path):
     return ended
 
 
-def limit():
-    """Limits the address space, from nothing more to hundreds of megabytes more than is used."""
-    plain = tiny.gpt(tiny.config(vocab_size=40_001, width=64, layers=1, max_length=2048), 0, torch.float32)
-    model = NativeGPT(plain)
-    cache = model.new_cache(ROWS)
-    tokens = torch.arange(ROWS * 16).view(ROWS, 16)
-    states = torch.linspace(-1, 1, ROWS * 16 * plain.hidden_size).view(ROWS, 16, -1)
-    calls = {
-        "hidden": lambda: model.hidden(tokens, cache),
-        "head": lambda: model.head(states),
-        "draw": lambda: Chain(model).draw(tokens[:, 0], cache, 8, NativeWarp(0.0), NUMBERS),
-        "cache": lambda: model.new_cache(8 * ROWS).rows,
-        "model": lambda: NativeGPT(plain)(BLOCK),
-    }
-    ended = {}
-    for name, call in calls.items():
-        wanted = call()
-        cache.truncate([0] * ROWS)
-        ended[name] = Counter(limited(more * MEBIBYTE, call, wanted, cache) for more in POINTS)
-    ended["command"] = [command(more * MEBIBYTE) for more in (1000, 0, 1, 2, 4, 1000)]
-
-    def read_for_ever():
-        while True:
-            model(tokens)
-
-    threading.Thread(target=read_for_ever, daemon=True).start()  # when the process ends, it is in a forward
-    return ended
-
-
-@contextmanager
-def addresses(more):
-    """Within it, the process gets no more than so many bytes of addresses beyond those that it has."""
-    used = int(PAGES.read_text().split()[0]) * resource.getpagesize()
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + more, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-def limited(more, call, wanted, cache):
-    """Makes a call for which there are so many bytes; returns who was refused memory, or "answered"."""
-    try:
-        with addresses(more):
-            found = call()
-    except MemoryError as error:
-        assert str(error) and "\n" not in str(error), error
-        assert cache.row_lengths == (0,) * ROWS
-        return "the library" if str(error) == OUT_OF_MEMORY and error.__cause__ is None else "torch or numpy"
-    assert same(wanted, found)
-    cache.truncate([0] * ROWS)
-    return "answered"
-
-
-def command(more):
-    """Runs `minispec generate`, for which there are so many bytes; returns its status and what it printed."""
-    printed = io.StringIO(), io.StringIO()
-    options = ("--prompt", "The cat", "--backend", "native", "--max-new-tokens", "10")
-    with addresses(more), redirect_stdout(printed[0]), redirect_stderr(printed[1]):
-        status = run(["generate", *options])
-    return status, *(text.getvalue() for text in printed)
-
-
 if __name__ == "__main__":
     with torch.inference_mode():
-        print(json.dumps({"requests": requests, "limit": limit}[sys.argv[1]](*sys.argv[2:])))
+        print(json.dumps(requests(sys.argv[1])))

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 import tiny
 import torch
-from native_models import assert_same, block, decided, drawn, needs_compiler, small_pair
+from native_models import decided, drawn, needs_compiler, small_pair
 
-from minispec.native.backend import NATIVE, TORCH
+from minispec.native.backend import NATIVE
 from minispec.native.decisions import NativeRng
 from minispec.native.model import NativeGPT
 
@@ -41,29 +41,6 @@ def test_a_cache_belongs_to_its_model_also_when_that_is_gone():
             with pytest.raises(ValueError, match="another model's|same native model only|model that is gone"):
                 call()
     assert cache.row_lengths == (2,)
-
-
-@pytest.mark.parametrize("context", [1, 2, 3])
-def test_contexts_of_a_few_tokens(context):
-    """Logits, and texts of prompts that fill the context or nearly do: as on the torch backend."""
-    sizes = {"vocab_size": 3, "max_length": context}
-    models = [tiny.gpt(tiny.config(**sizes, layers=layers), 0) for layers in (2, 1)]
-    ours = [NativeGPT(model) for model in models]
-    sides = [
-        (backend, target, partial(backend.drafter, draft))
-        for backend, (target, draft) in ((TORCH, models), (NATIVE, ours))
-    ]
-    for length in range(1, context + 1):
-        prompts = [[2] * length, [1]]
-        assert_same(sides, prompts, k=2, max_new_tokens=5, seed=1)
-        plain, native = (
-            tiny.alone(target, prompts, max_new_tokens=5, warp=backend.warp(1.0), rng=backend.rng(1))
-            for backend, target, _ in sides
-        )
-        assert plain == native
-    with torch.inference_mode():
-        text = block(models[0], 2, context)
-        torch.testing.assert_close(ours[0](text), models[0](text), rtol=0, atol=1e-11)
 
 
 @torch.inference_mode()

@@ -5,7 +5,6 @@ import tiny
 import torch
 from native_models import ODD, WIDE, assert_same_logits, block, needs_compiler, small_pair
 
-from minispec import generate, load_pair, speculate
 from minispec.evidence.proof.cases import Case
 from minispec.evidence.proof.distributions import (
     exact_distributions,
@@ -13,7 +12,6 @@ from minispec.evidence.proof.distributions import (
     speculative_distributions,
 )
 from minispec.evidence.proof.enumeration import NativeEnumeratingRng
-from minispec.native.backend import NATIVE
 from minispec.native.decisions import NativeWarp
 from minispec.native.drafter import NativeDrafter
 from minispec.native.model import NativeGPT
@@ -82,12 +80,6 @@ def test_logits_are_those_of_the_rounded_model(sizes, dtype):
     assert float((wanted(text) - model.float()(text)).abs().max()) > 1e-3  # rounding does something
 
 
-def test_other_types_are_refused():
-    """Weights are kept in types that the library knows."""
-    with pytest.raises(ValueError, match=r"bfloat16 or int8, on a CPU: for torch\.int16 on cpu"):
-        NativeGPT(gpt(), kept=torch.int16)
-
-
 # Drafts.
 
 
@@ -102,22 +94,3 @@ def test_a_rounded_draft_keeps_the_targets_distribution(temperature):
     assert found.branches > 2 or not temperature
     for enumerated, exact in zip(found.distributions, exact_distributions(case), strict=True):
         assert largest_error(enumerated, exact) < 1e-6
-
-
-@pytest.mark.parametrize("k", [3, 8])
-def test_greedy_texts_of_a_rounded_draft_are_the_targets(k):
-    """The shipped pair: the target in float32, its draft in 8 bits, and its own text of a draft of itself."""
-    pair = load_pair("stories")
-    prompts = pair.info["prompts"][:3]
-    target = NativeGPT(pair.target)
-    settings = {"max_new_tokens": 40, "warp": NativeWarp(0), "rng": NATIVE.rng(0)}
-    steps = [*generate(target, prompts, **settings)]
-    wanted = [[step[row] for step in steps] for row in range(len(prompts))]
-    for draft in (pair.draft, pair.target):
-        drafter = NativeDrafter(rounded(draft))
-        rounds = speculate(target, drafter, prompts, k=k, verifier=NATIVE.verifier("greedy"), **settings)
-        texts = [[] for _ in prompts]
-        for r in rounds:
-            for prompt, emitted in zip(r.prompt_ids, r.emitted, strict=True):
-                texts[prompt] += emitted
-        assert texts == wanted

@@ -2,14 +2,16 @@
 
 import hashlib
 import os
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
-from native_models import QUICK_FLAGS, block, needs_compiler, plant, small_pair
+from native_models import ALONE, QUICK_FLAGS, block, needs_compiler, plant, small_pair
 from refusals import refused
 
 from minispec import load_pair
@@ -44,14 +46,34 @@ def quick(monkeypatch):
     return used
 
 
+# A program that has no compiler, and computes with the library that is there.
+USES_IT = """
+import sys
+from native_models import QUICK_FLAGS, small_pair
+from minispec.native import library
+from minispec.native.model import NativeGPT
+library.FLAGS = QUICK_FLAGS
+assert not library.will_be_built()
+NativeGPT(small_pair()[0])
+"""
+
+
 @needs_compiler
-def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, kept, monkeypatch, quick):
-    """Half a file, one whose end has changed, and one that is no library; another source has another file."""
+def test_a_library_is_built_once_for_every_process(kept, quick):
+    """Again where it is damaged, and not by who comes later, without a compiler; old remains are swept."""
+    for name, age in ((".building-old", 4000), (".building-new", 10)):
+        (kept / name).mkdir(parents=True)
+        (kept / name / "native.so").write_bytes(b"half")
+        os.utime(kept / name, (time.time() - age,) * 2)
+    assert library.will_be_built()
     model, _ = small_pair()
     NativeGPT(model)
-    (path,) = kept.iterdir()
     NativeGPT(model)
-    assert len(quick) == 1
+    building, path = sorted(kept.iterdir())
+    assert len(quick) == 1 and building.name == ".building-new"
+    environment = os.environ | ALONE | {"CXX": "/nothing/c++"}
+    environment["PYTHONPATH"] += os.pathsep + str(Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", USES_IT], env=environment, check=True)
     whole = path.read_bytes()
     foreign = kept / f"{path.stem.partition('-')[0]}-{hashlib.sha256(b'foreign').hexdigest()[:24]}.so"
     foreign.write_bytes(b"foreign")  # it has the bytes that its name speaks of, and cannot be loaded
@@ -59,23 +81,6 @@ def test_the_library_is_built_once_and_a_damaged_one_again(tmp_path, kept, monke
         path.unlink()  # a library that is loaded is not written into
         path.write_bytes(damaged)
         assert library.find_library(library.SOURCE, library.FLAGS) is None
-    NativeGPT(model)
-    assert len(quick) == 2 and path.read_bytes() == whole and set(kept.iterdir()) == {path, foreign}
-    other = plant(monkeypatch, tmp_path / "other", "#pragma once", "#pragma once  //")
-    assert library.find_library(other, library.FLAGS) is None
-
-
-@needs_compiler
-def test_a_library_that_is_built_needs_no_compiler(tmp_path, monkeypatch, quick):
-    """Another compiler, or none: the library that is there is used, and `will_be_built` knows."""
-    monkeypatch.setenv("MINISPEC_HOME", str(tmp_path))
-    assert library.will_be_built()
-    NativeGPT(small_pair()[0])
-    monkeypatch.setenv("CXX", program(tmp_path, "other-c++"))
-    NativeGPT(small_pair()[0])
-    monkeypatch.setattr(library, "find_compiler", None)
-    NativeGPT(small_pair()[0])
-    assert len(quick) == 1 and not library.will_be_built()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="scripts stand in for compilers")
@@ -91,17 +96,7 @@ def test_a_compiler_that_makes_no_library_is_one_clear_line(makes, tmp_path, kep
     assert not list(kept.iterdir())
 
 
-@needs_compiler
-def test_what_interrupted_builds_have_left_is_swept(kept, quick):
-    """After an hour; the folder of a build that goes on stays."""
-    for name, age in ((".building-old", 4000), (".building-new", 10)):
-        (kept / name).mkdir(parents=True)
-        (kept / name / "native.so").write_bytes(b"half")
-        os.utime(kept / name, (time.time() - age,) * 2)
-    NativeGPT(small_pair()[0])
-    assert [path.name for path in kept.glob(".building-*")] == [".building-new"]
-
-
+@pytest.mark.evidence
 @needs_compiler
 def test_builds_that_go_on_at_once_do_no_harm(kept, quick):
     """Two begin together in an empty folder: both compute, and one whole library is left."""
@@ -112,6 +107,7 @@ def test_builds_that_go_on_at_once_do_no_harm(kept, quick):
     assert len(quick) == 2 and library.is_complete(left)
 
 
+@pytest.mark.evidence
 @needs_compiler
 def test_a_library_that_computes_something_else_is_refused(tmp_path, kept, monkeypatch):
     """A norm without its root: the check at the end of loading finds it."""

@@ -9,11 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from native_models import ALONE, needs_compiler
 
 CALLS = int(os.environ.get("MINISPEC_MISUSE", 1000))
 
 
+@pytest.mark.evidence
 @needs_compiler
 def test_misuse_is_refused_in_a_line_or_answered_rightly():
     """Calls with odd arguments, in a process of their own: one that crashes is seen here as a status."""

@@ -1,7 +1,4 @@
-"""The native library under sanitizers, briefly; `make sanitize` runs every test of the native backend so.
-
-Races are looked for once a week: a run of `test_border.py` in several threads has the texts of each alone.
-"""
+"""The native library under sanitizers; `make sanitize` runs every test of the native backend so."""
 
 import os
 
@@ -9,8 +6,9 @@ import pytest
 from native import sanitize
 
 
+@pytest.mark.evidence
 @pytest.mark.skipif("MINISPEC_SANITIZE" in os.environ, reason="this is under a sanitizer already")
-@pytest.mark.parametrize("kind", ["address", pytest.param("thread", marks=pytest.mark.evidence)])
+@pytest.mark.parametrize("kind", sanitize.CHECKED)
 def test_calls_from_two_threads_are_clean(kind):
     """Forwards, drafts, rules, right and wrong: no memory that is not ours, nothing undefined, no race."""
     if sanitize.runtimes(kind) is None:

@@ -74,13 +74,6 @@ def test_source_is_that_of_a_folders_modules(tmp_path):
     assert "é" in documents[0] and len(documents[1]) >= 800
 
 
-def test_a_python_without_sources_is_refused(tmp_path, monkeypatch):
-    """In one line: a library in a zip file, or compiled files only."""
-    monkeypatch.setattr("sysconfig.get_paths", lambda: {"stdlib": str(tmp_path)})
-    with pytest.raises(ValueError, match="no sources of its library.*--text"):
-        load_corpus("python")
-
-
 LINES = st.lists(st.sampled_from(["", " ", "\r", "né", "word " * 30, "  word" * 80]), max_size=12)
 
 
@@ -112,14 +105,6 @@ def test_a_folder_is_all_its_files(tmp_path):
     text_file(tmp_path, b"\xff", "a/image")
     with pytest.raises(ValueError, match="a/image is not UTF-8: byte 0"):
         load_corpus(tmp_path)
-
-
-def test_short_paragraphs_are_joined_and_none_is_lost():
-    """Passages are at least as long as asked, but for the last, and hold all lines in order."""
-    lines = [line for i in range(30) for line in (f"line {i}", "" if i % 2 else f"more {i}")]
-    texts = list(passages(lines, minimum=50))
-    assert [line for text in texts for line in text.split("\n") if line] == [line for line in lines if line]
-    assert all(sum(map(len, text.split("\n"))) >= 50 for text in texts[:-1])
 
 
 def test_a_paragraph_that_comes_twice_is_one_document():
@@ -157,3 +142,11 @@ def test_an_unusable_file_is_refused(data, complaint, tmp_path, monkeypatch):
     monkeypatch.setattr("minispec.train.corpus.LONGEST_PASSAGE", 149 if "no blank" in complaint else 10**6)
     with refused(complaint, path):
         load_corpus(path)
+
+
+def test_short_paragraphs_are_joined_and_none_is_lost():
+    """Passages are at least as long as asked, but for the last, and hold all lines in order."""
+    lines = [line for i in range(30) for line in (f"line {i}", "" if i % 2 else f"more {i}")]
+    texts = list(passages(lines, minimum=50))
+    assert [line for text in texts for line in text.split("\n") if line] == [line for line in lines if line]
+    assert all(sum(map(len, text.split("\n"))) >= 50 for text in texts[:-1])

@@ -94,12 +94,6 @@ def test_each_text_is_read_once_before_any_twice(texts):
     assert sorted(seen[: len(texts)]) == [*range(len(texts))]
 
 
-def test_the_most_frequent_ids_are_known():
-    texts = [Text([0, 0, 0, 5, 5, 9], 3), Text([0, 9, 9, 9], 1)]
-    assert frequent_ids(texts, 11, 2).tolist() == [5, 9]
-    assert frequent_ids(texts, 11, 4).tolist() == [0, 1, 5, 9]
-
-
 def test_it_begins_with_the_targets_weights(model):
     """It reads the last stream, and its head is the target's."""
     ids = torch.tensor([1, 4, 6])
@@ -142,6 +136,7 @@ def test_training_lowers_the_loss_and_goes_on_after_a_kill(model, texts, tmp_pat
         assert torch.equal(weight, again.state_dict()[name])
 
 
+@pytest.mark.evidence
 def test_a_target_writes_texts_of_so_many_tokens(tmp_path):
     """Without a chat template each begins with a token, goes on as the target would, and is kept."""
     pair = load_pair("stories")
@@ -182,3 +177,9 @@ def test_what_follows_a_message_is_whole(monkeypatch):
     )
     prompt, *_ = write_prompts(None, tokenizer, 0)
     assert tokenizer.decode(prompt).endswith(" down and then")
+
+
+def test_the_most_frequent_ids_are_known():
+    texts = [Text([0, 0, 0, 5, 5, 9], 3), Text([0, 9, 9, 9], 1)]
+    assert frequent_ids(texts, 11, 2).tolist() == [5, 9]
+    assert frequent_ids(texts, 11, 4).tolist() == [0, 1, 5, 9]

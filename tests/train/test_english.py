@@ -1,10 +1,6 @@
 """The English corpus: enough of it, mostly prose, nothing twice, and gathered without side effects."""
 
-import hashlib
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +12,14 @@ def documents():
     return english.english_documents()
 
 
+@pytest.mark.evidence
 def test_paragraphs_are_single_lines_and_none_occurs_twice(documents):
     paragraphs = [paragraph for document in documents for paragraph in document.split("\n\n")]
     assert len(set(paragraphs)) == len(paragraphs)
     assert all(paragraph == " ".join(paragraph.split()) for paragraph in paragraphs)
 
 
+@pytest.mark.evidence
 def test_there_is_enough_and_it_is_mostly_prose(documents):
     text = "\n\n".join(documents)
     assert len(text) > 1_200_000 and len(documents) > 2_000
@@ -31,40 +29,6 @@ def test_there_is_enough_and_it_is_mostly_prose(documents):
     pieces = text.split()
     words = sum(english.WORD.fullmatch(piece) is not None for piece in pieces)
     assert words > 0.85 * len(pieces) and ">>>" not in text
-
-
-# Some of these files act when they are imported.
-FILES = {*"antigravity this turtle tkinter pdb doctest smtplib __phello__ argparse textwrap".split()}
-PROGRAM = """
-import hashlib, sys
-from test_english import text_of_a_few
-before = set(sys.modules)
-text = text_of_a_few()
-print(hashlib.sha256(text.encode()).hexdigest(), *set(sys.modules) - before)
-"""
-
-
-def text_of_a_few():
-    """Returns what the corpus makes of a few files only."""
-    files = english._library_files
-
-    def few(root):
-        return [path for path in files(root) if {path.stem, path.parent.stem} & FILES]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(english, "_library_files", few)
-        return "\0".join(english.english_documents())
-
-
-def test_a_fresh_process_gets_the_same_and_runs_no_module_that_it_reads():
-    """A process with another hash seed reads a few files alike, and imports none of them."""
-    run = {"cwd": Path(__file__).parent, "stdout": subprocess.PIPE, "encoding": "utf-8"}
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], **run) as process:
-        text = text_of_a_few()
-        found, *imported = process.communicate()[0].split()
-    assert len(text) > 300_000 and found == hashlib.sha256(text.encode()).hexdigest()
-    # sysconfig imports a few helpers of its own.
-    assert (FILES - {"argparse", "textwrap"}).isdisjoint(imported)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Evaluation: losses over whole documents, the floor that no model beats, and what stories force."""
 
 import math
-from collections import Counter
 
 import pytest
 import torch
@@ -76,31 +75,6 @@ def test_the_floor_by_hand():
     assert entropy_floor(corpus, CHARACTERS, 4) == pytest.approx((math.log(10) + 2.0) / counted)
     assert entropy_floor(corpus, CHARACTERS, 3) is None  # the context cuts one
     assert entropy_floor(Corpus("english", [], ["ab."]), CHARACTERS, 8) is None  # nothing is known
-
-
-def test_models_that_do_not_know_the_distribution_are_above_the_floor(corpus):
-    """A uniform model loses log V; one that knows how often tokens come loses less, but above the floor."""
-    tokenizer = train_tokenizer(corpus.train)
-    tokens, mask = whole_documents(tokenizer, corpus.validation, 256)
-    counts = Counter(i for ids in tokenizer.encode_batch(corpus.train) for i in [*ids, tokenizer.end_of_text])
-    dist = torch.tensor([counts[i] + 0.01 for i in range(tokenizer.vocab_size)])
-    uniform = mean_loss(Constant(torch.ones_like(dist)), tokens, mask)
-    frequent = mean_loss(Constant(dist), tokens, mask)
-    assert uniform == pytest.approx(math.log(tokenizer.vocab_size), rel=1e-5)
-    assert entropy_floor(corpus, tokenizer, 256) < frequent < uniform
-
-
-def test_the_floor_does_not_depend_on_the_tokenizer_but_for_the_count(corpus):
-    """The same stories in characters have the same nats in all, spread over more tokens.
-
-    The first token carries the opening in both, so that what is left is the same.
-    """
-    words = train_tokenizer(corpus.train)
-    nats = []
-    for tokenizer in (words, CHARACTERS):
-        _, mask = whole_documents(tokenizer, corpus.validation, 2000)
-        nats.append(entropy_floor(corpus, tokenizer, 2000) * int(mask.sum()))
-    assert nats[0] == pytest.approx(nats[1])
 
 
 def test_forced_positions_are_where_the_words_begin(corpus):

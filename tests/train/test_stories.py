@@ -4,12 +4,10 @@ import contextlib
 import math
 import random
 import re
-from collections import Counter
 from itertools import product
 
 import pytest
 
-from minispec.io.tokenizer import train_tokenizer
 from minispec.train import grammar
 from minispec.train.grammar import Distribution, Friend, play, tell
 from minispec.train.stories import Author, Forced, draw_stories
@@ -27,11 +25,6 @@ CONTEXTS = {
     "thing": r"(?: took| lost) the",
     "pronoun": r", and",
 }
-
-
-def by_word(dist):
-    """Returns the weight of each word."""
-    return dict(zip(dist.words, dist.weights, strict=True))
 
 
 class Even(random.Random):
@@ -142,7 +135,7 @@ def test_a_scene_has_probability_one_and_no_two_derivations():
     assert len(texts) == len(set(texts)) > 10
 
 
-@pytest.mark.parametrize("friends", [1, 2, 3])
+@pytest.mark.parametrize("friends", [1, 3])
 def test_a_story_has_one_derivation_with_its_own_probability(friends):
     """The grammar derives each story, probable or not, in one way, with the log_prob that its author gave."""
     stories = list(draw_stories(60, seed=friends, friends=friends))
@@ -155,16 +148,6 @@ def test_a_story_has_one_derivation_with_its_own_probability(friends):
     text = stories[0].text
     for other in ("", "The cat sat on the mat.", text[:-1], text + " ", text.replace("friend", "cat")):
         assert derivations(other, friends) == []
-
-
-def test_the_author_draws_from_the_distribution():
-    """Words come up as often as their weights say: 6 standard errors, so a false alarm once in 10^8 seeds."""
-    dist = grammar.WORDS["name"]
-    count = 20_000
-    author = Author(random.Random(11))
-    drawn = [author.choose(dist) for _ in range(count)]
-    for word, weight in zip(dist.words, dist.weights, strict=True):
-        assert drawn.count(word) / count == pytest.approx(weight, abs=6 * math.sqrt(weight / count))
 
 
 def test_the_opening_is_what_decides_the_first_word(stories):
@@ -200,52 +183,11 @@ def test_every_word_that_needs_recall_is_marked_and_is_its_owners_fact(stories):
     assert sum(len(story.forced) for story in stories[:400]) > 400
 
 
-def test_the_famous_sentence_is_likely(stories):
-    """The sentence that the explanations walk through comes up in at least one story of a hundred."""
-    assert sum("The cat sat on the mat." in story.text for story in stories) >= 15
-
-
-def lengths(outcomes):
-    """Returns the probability of each number of tokens."""
-    dist = Counter()
-    for size, prob in outcomes:
-        dist[size] += prob
-    return dist
-
-
-def add(one, other):
-    """Returns the distribution of the sum of two independent numbers."""
-    return lengths((a + b, p * q) for a, p in one.items() for b, q in other.items())
-
-
-def test_a_story_longer_than_the_context_never_comes(stories):
-    """By the exact distribution of lengths, more than 256 tokens have probability below 1e-9."""
-    tokenizer = train_tokenizer((story.text for story in draw_stories(4000, seed=0)), "bpe", 512)
-
-    def size(text):
-        return len(tokenizer.encode(text))
-
-    introduced = {size(match[0]) for story in stories for match in INTRODUCTION.finditer(story.text)}
-    openings = {size(story.text[: story.text.index(".") + 1]) for story in stories}
-    scene = add(
-        lengths((size(text), prob) for text, prob in every_outcome(lambda pen: play(pen, KIT))),
-        lengths(
-            (size(grammar.IDIOMS.get(word, "")), p) for word, p in by_word(grammar.WORDS["between"]).items()
-        ),
-    )
-    going = Counter({max(openings) + 3 * max(introduced): 1.0})
-    dist = Counter()
-    for number in range(1, grammar.MAX_SCENES + 1):
-        going = add(going, scene)
-        ends = by_word(grammar.WORDS["more"])["end"] if number < grammar.MAX_SCENES else 1
-        dist.update({size: prob * ends for size, prob in going.items()})
-        going = Counter({size: prob * (1 - ends) for size, prob in going.items()})
-    dist = add(
-        dist, lengths((size(grammar.IDIOMS[word]), p) for word, p in by_word(grammar.WORDS["last"]).items())
-    )
-    assert math.fsum(dist.values()) == pytest.approx(1)
-    # The distribution is that of real stories: their mean is within 6 standard errors.
-    mean = math.fsum(n * p for n, p in dist.items())
-    error = math.sqrt(math.fsum((n - mean) ** 2 * p for n, p in dist.items()) / len(stories))
-    assert sum(size(story.text) for story in stories) / len(stories) == pytest.approx(mean, abs=6 * error)
-    assert math.fsum(prob for size, prob in dist.items() if size + 1 > 256) < 1e-9
+def test_the_author_draws_from_the_distribution():
+    """Words come up as often as their weights say: 6 standard errors, so a false alarm once in 10^8 seeds."""
+    dist = grammar.WORDS["name"]
+    count = 20_000
+    author = Author(random.Random(11))
+    drawn = [author.choose(dist) for _ in range(count)]
+    for word, weight in zip(dist.words, dist.weights, strict=True):
+        assert drawn.count(word) / count == pytest.approx(weight, abs=6 * math.sqrt(weight / count))

@@ -56,14 +56,6 @@ def test_every_sequence_is_computed_once(model, sequences):
     assert teacher.model.read == [2, 1]
 
 
-def test_beyond_its_limit_it_computes_again(model, sequences):
-    """Of three batches only the first fits."""
-    teacher = Teacher(Counted(model), model(sequences[:2]).nbytes)
-    for rows in (*sequences.split(2), *sequences.split(2)):
-        torch.testing.assert_close(teacher(rows), model(rows).detach())
-    assert teacher.model.read == [2, 2, 2, 2, 2]
-
-
 def test_the_target_goes_on_with_the_corpus(model, sequences):
     """At temperature 0 every token is the target's most probable one; at 1 it is drawn, by the seed."""
     cold = write_sequences(model, sequences, [(4, 0.0)], seed=3)
@@ -95,3 +87,11 @@ def test_logits_are_kept_only_where_they_are_read_again(model, monkeypatch):
         target = GPT(replace(recipe.target, vocab_size=dataset.tokenizer.vocab_size))
         teacher, data = training.prepare_distillation(recipe, target, dataset)
         assert teacher.remaining_bytes == stored_bytes and len(data.sequences[kind]) == count
+
+
+def test_beyond_its_limit_it_computes_again(model, sequences):
+    """Of three batches only the first fits."""
+    teacher = Teacher(Counted(model), model(sequences[:2]).nbytes)
+    for rows in (*sequences.split(2), *sequences.split(2)):
+        torch.testing.assert_close(teacher(rows), model(rows).detach())
+    assert teacher.model.read == [2, 2, 2, 2, 2]

@@ -1,32 +1,77 @@
-"""The bench: its report is complete, its arithmetic is right, and a run that was cut goes on."""
+"""The bench: a report of all sections is complete, and prompts are dealt out once."""
 
 import json
-from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import pytest
-import torch
+from pairs import build_pair
 
 from minispec import SeededRng, Warp, load_pair
+from minispec.evidence.bench import real, real_sizes
+from minispec.evidence.bench.drafters import ROWS
 from minispec.evidence.bench.run import NAMES, SECTIONS, choose, run_bench
-from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan, Section, group
-from minispec.evidence.bench.sections import widths
+from minispec.evidence.bench.section import CORE, FULL, QUICK, Plan, group
+from minispec.evidence.bench.sections import RULES
 from minispec.evidence.theory.acceptance import acceptance_probabilities, target_only_texts
-from minispec.io.files import read_json
 
 
-def test_report_is_complete(report):
-    """Every section has been found, what outside checks read is there, and every number is finite."""
+def test_every_section_has_its_rows(report):
+    """What outside checks read is there, of every section, and every number is finite."""
     assert set(report["sections"]) == set(NAMES) - {"real-sizes", "real"}
     assert report["machine"]["cores"] >= 1 and report["pair"] == "tiny"
     assert [s["verifier"] for s in report["settings"]] == ["greedy", "rejection"]
     for setting in report["settings"]:
-        assert {"limit", "share", "target_only_share"} <= setting.keys()
         assert setting["pair"] == "tiny" and setting["k"] in (1, 2) and setting["speedup"] > 0
-        assert 0 <= setting["accepted_over_drafted"] <= setting["acceptance"] <= 1
+        assert 0 <= setting["accepted_over_drafted"] <= setting["acceptance"] <= 1 and "share" in setting
         assert 1 <= setting["tokens_per_target_call"] <= setting["mean_acceptance_length"]
         assert {"draft", "verify", "rollback", "other"} <= setting["seconds"].keys()
+    sections = report["sections"]
+    names = [point["name"] for point in sections["drafts"]["points"]]
+    assert sorted(names) == ["the pair's", "the pair's, bfloat16", "the target", "untrained"]
+    itself = next(point for point in sections["drafts"]["points"] if point["name"] == "the target")
+    assert itself["alpha"] == pytest.approx(1.0, abs=0.05)
+    assert [point["rows"] for point in sections["batch"]["points"]] == [1, 3]
+    assert {(row["rule"], row["k"]) for row in sections["rules"]["rows"]} == set(product(RULES, (1, 3)))
+    assert {row["over_token"] for row in sections["rules"]["rows"] if row["rule"] == "token"} == {1}
     assert json.loads(json.dumps(report, allow_nan=False)) == report
+
+
+def test_every_drafter_that_can_be_had_is_in_the_table(report):
+    """Once on each backend, greedy and sampled; the others say why not."""
+    rows = report["drafters"]
+    lack = report["sections"]["drafters"]["unavailable"]
+    missing = {name for name in ROWS for place in lack if place.startswith(f"tiny, {name}")}
+    assert {row["name"] for row in rows} | missing == set(ROWS)
+    assert {"model", "ngram", "suffix", "tree"} <= {row["name"] for row in rows}
+    assert all("train it with" in lack[f"tiny, {name}"] for name in ("exit", "medusa", "eagle"))
+    for row in rows:
+        assert row["lossless"] is True and row["k"] in (1, 3, 16) and row["extra_bytes"] > 0
+        assert min(row["speedup"], row["speedup_over_fastest"]) > 0 and row["tokens_per_target_call"] >= 1
+        assert len(row["acceptance_by_position"]) <= row["k"]
+        assert all(0 <= rate <= 1 for rate in row["acceptance_by_position"])
+    on = [(row["name"], row["backend"], row["temperature"]) for row in rows]
+    assert len(set(on)) == len(on) and ("ngram", "torch", 0.0) in on and ("model", "torch", 1.0) in on
+
+
+@pytest.mark.evidence
+def test_sections_on_real_models_have_their_rows(tmp_path, monkeypatch):
+    """On tiny ones: every drafter for each kind of prompt, and every shape, type and number of threads."""
+    pair = load_pair(build_pair(tmp_path / "tiny", max_length=2048))
+    monkeypatch.setattr(real_sizes, "SHAPES", {"tiny": pair.target.config})
+    monkeypatch.setattr(real_sizes, "SETTLE", 1e-4)
+    plan = Plan("tiny", reporting=2, repeats=2, new_tokens=8, latencies=1)
+    report = run_bench(pair, sections=("real",), plan=plan)
+    keys = [(row["kind"], row["temperature"], row["drafter"]) for row in report["real_models"]]
+    assert len(set(keys)) == len(keys) >= len(real.KINDS) * 2 * 2
+    for row in report["real_models"]:
+        assert row["milliseconds_per_token"] > 0
+        if row["temperature"] == 0:
+            assert row["texts"] == 2 * row["passes"] == row["equal"] + row["near_ties"]
+    rows = run_bench(pair, sections=("real-sizes",), plan=plan)["real_sizes"]
+    for row in rows:
+        assert set(row["milliseconds"]) == {"1", "5", "9"} and min(row["milliseconds"].values()) > 0
+    assert {"torch", "native"} <= {row["backend"] for row in rows}
 
 
 def test_alpha_stands_beside_what_runs_count(report, pair, tiny):
@@ -38,16 +83,6 @@ def test_alpha_stands_beside_what_runs_count(report, pair, tiny):
     assert greedy == pytest.approx(sum(agreed) / len(agreed)) and 0 < sampled < 1
 
 
-def test_speed_ups_are_over_the_fastest_target_only(report):
-    """The baseline is where tokens take least time, greedy and sampled; so it is for the other side."""
-    results = report["sections"]["target-only"]
-    for side, key in (("baseline", "target_only"), ("speculative", "speculative")):
-        total = Counter()
-        for row in results["rows"]:
-            total[row["path"], row["threads"]] += 1 / row[key]
-        assert (results[side]["path"], results[side]["threads"]) == min(total, key=total.get)
-
-
 def test_every_backend_decodes_at_the_chosen_k(report):
     """What is reported is the K that was fastest on the choosing half; backends are over torch."""
     widths = report["sections"]["widths"]
@@ -57,18 +92,6 @@ def test_every_backend_decodes_at_the_chosen_k(report):
         matching = [row for row in widths["backends"]["rows"] if row["verifier"] == chosen["verifier"]]
         assert {row["k"] for row in matching} == {chosen["k"]}
         assert [row["over_readable"] for row in matching if row["path"] == "torch"] == [1.0]
-
-
-def test_drafts_and_batches_have_their_points(report):
-    """From a draft that guesses at random to the target itself; batches of both sizes."""
-    drafts = report["sections"]["drafts"]
-    names = [point["name"] for point in drafts["points"]]
-    assert sorted(names) == ["the pair's", "the pair's, bfloat16", "the target", "untrained"]
-    itself = next(point for point in drafts["points"] if point["name"] == "the target")
-    assert itself["alpha"] == pytest.approx(1.0, abs=0.05) and all(
-        point["c"] > 0 for point in drafts["points"]
-    )
-    assert [point["rows"] for point in report["sections"]["batch"]["points"]] == [1, 3]
 
 
 @pytest.mark.parametrize(
@@ -88,60 +111,6 @@ def test_prompts_are_dealt_out_once(pair, plan, there, dealt):
     parts = [prompts.learning, prompts.choosing, prompts.reporting]
     assert [len(part) for part in parts] == dealt
     assert len({tuple(prompt) for part in parts for prompt in part}) == sum(dealt)
-
-
-def test_predictions_are_written_before_anything_they_are_about_is_measured(pair, tiny, tmp_path):
-    """When the section `widths` begins, the file beside the report holds what it should come to."""
-    predictions = []
-    out = tmp_path / "report.json"
-
-    def look(bench):
-        partial_report = read_json(tmp_path / "report.json.part")
-        predictions.extend(row["setting"] for row in partial_report["sections"]["prediction"]["settings"])
-        assert "widths" not in partial_report["sections"] and not out.exists()
-        return widths(bench)
-
-    more = [Section("widths", look, ("target-only",))]
-    report = run_bench(pair, sections=choose(("prediction", "widths")), plan=tiny, output=out, more=more)
-    rows = report["sections"]["prediction"]["compared"]["rows"]
-    assert len(rows) == 6 and {row["setting"] for row in rows} == set(predictions)
-    assert read_json(out) == report and list(tmp_path.iterdir()) == [out]
-
-
-def test_a_cut_run_goes_on(pair, tiny, tmp_path):
-    """What was finished is not measured again; another plan, or another seed, begins anew."""
-    calls = []
-    out = tmp_path / "report.json"
-    part = tmp_path / "report.json.part"
-
-    def count(bench):
-        calls.append(1)
-        return {"n": len(calls)}
-
-    def cut(bench):
-        raise KeyboardInterrupt
-
-    def measured(last, **changes):
-        more = [Section("latency", count), Section("widths", last)]
-        how = {"sections": ("latency", "widths"), "plan": tiny, "output": out, "more": more}
-        return run_bench(pair, **how | changes)["sections"]["latency"]
-
-    with pytest.raises(KeyboardInterrupt):
-        measured(cut)
-    assert not out.exists() and part.exists()
-    assert measured(lambda bench: {}) == {"n": 1} and list(tmp_path.iterdir()) == [out]
-    part.write_text(out.read_text())
-    assert measured(lambda bench: {}, seed=1) == {"n": 2}
-    part.write_text("{half")
-    assert measured(lambda bench: {}) == {"n": 3}
-
-
-def test_the_type_is_a_condition(pair, tiny):
-    """A report in bfloat16 says so, and its weights are not those of float32."""
-    half = load_pair(pair.folder, dtype=torch.bfloat16)
-    conditions = [run_bench(of, sections=("latency",), plan=tiny)["conditions"] for of in (pair, half)]
-    assert [condition["dtype"] for condition in conditions] == ["float32", "bfloat16"]
-    assert conditions[0]["target"] != conditions[1]["target"]
 
 
 def test_sections_are_chosen_with_what_they_need():

@@ -1,27 +1,21 @@
 """Interleaved timing: who decodes when, and what is made of the seconds."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
-from minispec import load_pair
-from minispec.drafters.registry import DRAFTERS
+from minispec.core.records import Draft, Round, Verdict
 from minispec.evidence.bench.interleaved import (
     Run,
     Setting,
+    by_position,
     figures,
     interleave,
-    limit_of,
+    positions_of,
     quartiles,
-    share_of,
     speed_up_of,
 )
 from minispec.evidence.bench.machine import thread_counts, using_threads
 from minispec.io.trace import Statistics
-from minispec.native.backend import on_backend
-from minispec.native.drafters import make_drafter
-from minispec.native.loop import Forwards
 
 
 class Timed:
@@ -72,52 +66,6 @@ def test_the_speed_up_is_the_median_ratio():
     assert row["setting"] == "greedy, T = 0, K = 5, x" and row["seconds"]["draft"] == 1.0
 
 
-def test_the_limit_is_a_ratio_of_forwards_alone():
-    """3 s of forwards for 2 tokens, 2 s for 4 with a draft: 3 times; prefill counts in the shares only."""
-    alone = [Run(5.0, ((1, 2),), forwards=Forwards(0.0, 3.0, 1.0))] * 3
-    drafted = [Run(4.0, ((1, 2, 3, 4),), forwards=Forwards(0.5, 1.5, 1.0))] * 3
-    assert limit_of(alone, drafted) == 3.0 and speed_up_of(alone, drafted)[1] == 2.5
-    assert share_of(alone) == 0.8 and share_of(drafted) == 0.75
-    counted = Statistics(20, 5, 5, 15, 20, 25, {})
-    row = figures("p", Setting(None), alone, [replace(run, statistics=counted) for run in drafted])
-    assert (row["limit"], row["share"], row["target_only_share"]) == (3.0, 0.75, 0.8)
-
-
-def test_where_forwards_are_not_counted_there_is_no_share():
-    """Nor a limit: a side of which nothing is known is enough."""
-    known = Run(4.0, ((1, 2),), forwards=Forwards(0.0, 2.0, 1.0))
-    unknown = Run(4.0, ((1, 2),))
-    assert unknown.share == 0 and share_of([unknown]) is None and share_of([known]) == 0.75
-    assert limit_of([known], [unknown]) is None and limit_of([unknown], [known]) is None
-    assert limit_of([known], [known]) == 1.0
-
-
-@pytest.mark.parametrize("name", [name for name in DRAFTERS if "eagle3" not in name])
-def test_forwards_of_every_drafter_are_counted(name):
-    """On native, those that the library plays and those that are started from Python; a look-up has none."""
-    pair = load_pair("stories")
-    models = on_backend(pair, "native")
-    entry = DRAFTERS[name]
-    target, drafter = make_drafter(entry, pair, models, 3)
-    models = replace(models, target=target)
-    setting = Setting(models, 3, "greedy", 0.0, drafter=drafter, proposes_trees=entry.proposes_trees)
-    run = setting.decode([pair.info["prompts"][0][:32]], 0, 20)
-    if not run.share:
-        pytest.skip("the library does not play these rounds")
-    assert 0 < run.share < 1 and run.forwards.prefill > 0
-    assert (run.forwards.draft > 0) is (name not in ("ngram", "suffix"))
-
-
-def test_the_torch_backend_counts_no_forwards():
-    """What is not known is not guessed."""
-    pair = load_pair("stories")
-    for k in (0, 2):
-        run = Setting(on_backend(pair, "torch"), k).decode([[1, 2, 3]], 0, 4)
-        assert run.share == 0 and len(run.texts[0]) == 4
-    run = Setting(on_backend(pair, "native")).decode([[1, 2, 3]], 0, 4)
-    assert run.forwards.draft == 0 and 0 < run.forwards.target < run.seconds
-
-
 def test_quartiles():
     """Quartiles of 1 to 5 are 2, 3 and 4."""
     assert quartiles([5, 1, 4, 2, 3]) == (2, 3, 4) and quartiles([7]) == (7, 7, 7)
@@ -129,3 +77,46 @@ def test_threads_come_back():
     with pytest.raises(KeyError), using_threads(before + 1):
         raise KeyError
     assert torch.get_num_threads() == before and thread_counts()[0] == 1
+
+
+def a_round(tokens, accepted, path=None, **more):
+    """A round of one row, as far as counting goes."""
+    draft = Draft(torch.tensor([tokens]), torch.ones(1, len(tokens), 9) / 9, **more)
+    probs = torch.ones(1, len(tokens) + 1, 9) / 9
+    return Round(
+        index=0,
+        prompt_ids=(0,),
+        pending=torch.tensor([0]),
+        draft=draft,
+        target_hidden=probs,
+        target_logits=probs,
+        target_probs=probs,
+        verdict=Verdict(torch.tensor([accepted]), torch.tensor([0]), path),
+        stops_at_first_rejection=True,
+        live=(True,),
+        emitted=((0,) * (accepted + 1),),
+        finish=(None,),
+        lengths=(9,),
+    )
+
+
+def test_positions_are_counted_where_they_were_tested():
+    """Of a chain: 2 of 3 kept, all of 2, none of 3, and one of one that is as short as that."""
+    rounds = [a_round([1, 2, 3], 2), a_round([1, 2], 2), a_round([1, 2, 3], 0)]
+    rounds.append(a_round([1, 2], 1, lengths=torch.tensor([1])))
+    assert by_position(rounds) == ((4, 3), (2, 2), (1, 0))
+    runs = [Run(1.0, (), positions=by_position(rounds)), Run(1.0, ()), Run(1.0, (), positions=((2, 1),))]
+    assert positions_of(runs) == [(6, 4), (2, 2), (1, 0)]
+
+
+def test_in_a_tree_a_position_is_a_depth():
+    """Candidates 0 and 1 follow the pending token, 2 follows token 1: kept are 1, or 0, a leaf."""
+
+    def kept(*path):
+        on = torch.zeros(1, 3, dtype=torch.bool)
+        on[0, list(path)] = True
+        return a_round([5, 6, 7], len(path), on, parents=torch.tensor([[0, 0, 2]]))
+
+    assert by_position([kept(1)]) == ((1, 1), (1, 0))
+    assert by_position([kept(0)]) == ((1, 1),)
+    assert by_position([kept(1, 2), kept()]) == ((2, 1), (1, 1))

@@ -5,10 +5,9 @@ from pairs import edit_json
 from refusals import refused
 
 from minispec.evidence.bench import machine as machine_module
-from minispec.evidence.bench.measure import forward_ratio, measure_latency, measure_memory
+from minispec.evidence.bench.measure import measure_latency, measure_memory
 from minispec.evidence.bench.measurements import (
     KINDS,
-    Latency,
     load_measurement,
     save_measurement,
     saved,
@@ -25,18 +24,6 @@ def test_latency_has_a_point_per_width(pair):
     points = measure_latency(pair.target, [1, 3, 9], cached=20, repeats=4, name="big")
     assert [(point.model, point.width) for point in points] == [("big", 1), ("big", 3), ("big", 9)]
     assert all(0 < point.low <= point.seconds <= point.high for point in points)
-
-
-def test_what_does_not_fit_the_context_is_refused(pair):
-    """By the cache, before anything is measured."""
-    with pytest.raises(ValueError, match="context is full"):
-        measure_latency(pair.target, [120], cached=20)
-
-
-def test_forward_ratio_is_draft_over_target():
-    """A draft of 1 ms beside a target of 4 ms costs 0.25."""
-    target = [Latency("target", 5, 0.006, 0, 0), Latency("target", 1, 0.004, 0, 0)]
-    assert forward_ratio(target, [Latency("draft", 1, 0.001, 0, 0)]) == 0.25
 
 
 def test_memory_counts_weights_and_caches(pair):
@@ -87,14 +74,6 @@ def test_broken_files_are_refused(tmp_path, damage):
     edit_json(path, **damage)
     with refused(r"batches\.json"):
         load_measurement(path)
-
-
-def test_files_that_are_none(tmp_path):
-    """A missing file ends in one line; an unknown kind is told which there are."""
-    with pytest.raises(ValueError, match="cannot be read"):
-        load_measurement(tmp_path / "none.json")
-    with pytest.raises(ValueError, match="there is latency, speed"):
-        saved("weather")
 
 
 def test_a_system_without_proc_says_what_it_is(monkeypatch):

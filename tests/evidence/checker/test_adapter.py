@@ -4,8 +4,6 @@ import pytest
 import torch
 
 from minispec import Draft, check_verifier, verify_rejection
-from minispec.core.verify import accept_rejection
-from minispec.evidence.checker import calls
 from minispec.evidence.checker.adapter import verdict_of
 from minispec.evidence.checker.instances import standard_instances, tree_instances
 from minispec.verifiers.tree import verify_tree
@@ -60,33 +58,3 @@ def test_what_is_no_verdict_is_refused(ids, says):
     draft = Draft(torch.tensor([[1, 2, 2]]), Q[:1, :3], torch.tensor([2]))
     with pytest.raises(ValueError, match=says):
         verdict_of(torch.tensor(ids), draft)
-
-
-# Rounding.
-
-
-class Rounded:
-    """Asks another generator; in every other row probabilities are too small by a last bit, as by a sum."""
-
-    def __init__(self, rng):
-        self.rng = rng
-        self.categorical = rng.categorical
-
-    def bernoulli(self, probs, offset, live):
-        odd = torch.arange(len(probs)).double() % 2
-        return self.rng.bernoulli(probs * (1 - odd * 2**-52), offset, live)
-
-
-def rounded_by_place(draft, target_probs, rng):
-    return accept_rejection(draft, target_probs, Rounded(rng))
-
-
-def test_what_rounding_alone_opens_is_no_branch(monkeypatch):
-    """It has the branches of the shipped rule. If those of 1e-16 are followed, they come and go."""
-    few = [one for one in FAMILY if one.k == 3 and one.vocab_size == 3]
-    report = check_verifier(rounded_by_place, instances=few)
-    assert report.passed and report.method == "exact" and report.notes == ()
-    assert report.branches == check_verifier(verify_rejection, instances=few).branches
-    monkeypatch.setattr(calls, "NEGLIGIBLE", 0.0)
-    report = check_verifier(rounded_by_place, instances=few, samples=500)
-    assert "did not repeat itself" in report.notes[0]

@@ -1,16 +1,12 @@
 """Whole engines under test: the shipped loop with bugs planted in it, and others written for this."""
 
-import os
 import random
 import sys
-import time
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from math import fsum
 
-import numpy as np
 import pytest
 import torch
 from engines import PLAIN, check, engine_of, target_of
@@ -45,6 +41,10 @@ BUGS = {
 }
 
 
+def rarely(name):
+    return pytest.param(name, marks=pytest.mark.evidence)
+
+
 def exact_damage(case):
     """The damage to the beginnings, by enumerating every branch of the loop; and the cells they fall in."""
     beginnings = grow(NextToken(target_of(case), case.prompts), case.max_new_tokens, frozenset(case.eos), 64)
@@ -56,7 +56,7 @@ def exact_damage(case):
     return total_variation(actual, beginnings.exact), beginnings.exact
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", [*list(BUGS)[:3], *map(rarely, list(BUGS)[3:])])
 def test_a_planted_bug_is_found_at_the_stated_power(name):
     """Its exact damage says how many texts it takes to miss it once in 10^6 seeds; the bounds hold it."""
     with planted(mutant_named(name)):
@@ -78,8 +78,8 @@ def test_a_planted_bug_is_found_at_the_stated_power(name):
 
 @pytest.mark.parametrize("case", [ENDING, replace(PLAIN, warp=Warp(0.7, top_k=2))])
 def test_the_shipped_loop_passes(case):
-    """Four seeds a case: a false alarm once in 125,000 runs. What is 0.2 off is missed once in 10^6."""
-    for seed in range(4):
+    """Two seeds a case: a false alarm once in 250,000 runs. What is 0.2 off is missed once in 10^6."""
+    for seed in range(2):
         report = check(case, tokens=7, samples=2048, seed=5000 * seed)
         assert report.passed and report.damage is None and report.counterexample is None, report
         assert report.samples == 2048 and report.detects < 0.2
@@ -147,33 +147,6 @@ def test_the_report_can_be_checked_by_hand():
     assert "a right engine fails with probability 1e-06" in lines[-1]
 
 
-def test_the_shortest_beginning_is_shown():
-    """After one of two prompts the first token is off, and so is what begins with it; then pooled tokens."""
-
-    def generate(prompt, n, seed):
-        rng = random.Random(seed)
-        first = rng.choices(range(4), [3, 2, 4, 1] if prompt == [8] else [4, 3, 2, 1])
-        return first + rng.choices(range(4), [4, 3, 2, 1], k=n - 1)
-
-    settings = {"target": lambda ids: [0.4, 0.3, 0.2, 0.1], "tokens": 2}
-    counterexample = check_engine(generate, prompts=[[7], [8]], **settings).counterexample
-    assert (counterexample.prompt, counterexample.tokens, counterexample.expected) == (
-        (8,),
-        (2,),
-        pytest.approx(0.2),
-    )
-    assert (
-        counterexample.frequency == pytest.approx(0.4, abs=0.05)
-        and counterexample.event == "after 8 it emits 2"
-    )
-    counterexample = check_engine(generate, prompts=[[8]], cells=3, **settings).counterexample
-    assert (counterexample.event, counterexample.expected) == (
-        "after 8 its next token is none of 0 1",
-        pytest.approx(0.3),
-    )
-    assert counterexample.frequency == pytest.approx(0.5, abs=0.05) and counterexample.tokens == ()
-
-
 def test_beginnings_are_the_likeliest():
     """Two prompts, six cells: 7 goes to 0, and 00 is likelier than 1; a cell excludes what is longer.
 
@@ -201,15 +174,10 @@ GOOD = {"generate": lambda prompt, n, seed: [0] * n, "target": lambda ids: [0.5,
         (lambda n: [2] * n, "the id 2; the ids are 0 to 1"),
         (lambda n: [-1] * n, "the id -1"),
         (lambda n: "abc", "must return a list of ids"),
-        (lambda n: {0: 1}, "must return a list of ids"),
         (lambda n: [0.9] * n, "0.9 in [0.9, 0.9"),
         (lambda n: [True] * n, "which are integers"),
-        (lambda n: [float("inf")] * n, "inf in [inf"),
-        (lambda n: torch.ones(n), "which are integers"),
         (lambda n: [10**30] * n, "the ids are 0 to 1"),
         (lambda n: sys.exit(0), "it called sys.exit(0)"),
-        (lambda n: [os.fork() * 0] * n, "the copy of the process came back"),
-        (lambda n: None, "must return a list of ids"),
         (lambda n: torch.zeros(1, n), "must return a list of ids"),
     ],
 )
@@ -229,49 +197,17 @@ def test_what_an_engine_may_not_do_is_one_clear_line(returned, words):
         ({"samples": 0}, "1 or more"),
         ({"alarm": 0}, "0 to 1"),
         ({"seed": -1}, "seed must be"),
-        ({"generate": lambda prompt, n, seed: time.sleep(9), "limit": 0.05}, "not come back after 0.05"),
         ({"limit": 0}, "seconds above 0"),
         ({"eos": "1"}, "eos must be token ids from 0 to 1, not '1'"),
-        ({"eos": 2}, "eos must be token ids from 0 to 1, not 2"),
         ({"eos": [True]}, "eos must be token ids from 0 to 1, not True"),
         ({"target": lambda ids: [0.5, 0.4]}, "their sum 0.9"),
-        ({"target": lambda ids: [1.5, -0.5]}, "sum to 1"),
         ({"target": lambda ids: [float("nan"), 0.5]}, "their sum nan"),
         ({"target": lambda ids: torch.ones(1, 2) / 2}, "their shape is [1, 2]"),
-        ({"target": lambda ids: None}, "must return probabilities, not None"),
     ],
 )
 def test_bad_input_is_one_clear_line(change, words):
     with refused(".", words):
         check_engine(**GOOD | change)
-
-
-def test_what_holds_ids_is_a_list_of_ids():
-    """Tensors, arrays and generators of integers."""
-    for container in (torch.tensor, np.array, iter):
-        engine = partial(drawn_from, container, GOOD["target"]([0]))
-        assert check_engine(engine, GOOD["target"], prompts=[[0]], tokens=3, samples=300).passed
-
-
-def drawn_from(container, probs, prompt, n, seed):
-    return container(random.Random(seed).choices(range(len(probs)), probs, k=n))
-
-
-def test_what_is_all_but_impossible_is_shown():
-    """A token with a probability of 1e-17 came: the cell that is named is the one that it fell into."""
-    target = [0.5, 0.5 - 1e-17, 1e-17]
-
-    def slips(prompt, n, seed):
-        return [2] if seed == 40 else [seed % 2]
-
-    report = check_engine(slips, lambda ids: target, prompts=[[7]], tokens=1, samples=256)
-    assert not report.passed
-    counterexample = report.counterexample
-    assert (
-        counterexample.expected < 1e-15
-        and counterexample.frequency == 1 / 256
-        and counterexample.tokens in ((2,), ())
-    )
 
 
 def test_so_few_texts_that_nothing_can_fail_are_no_pass():
@@ -285,11 +221,3 @@ def test_pairs_that_are_far_apart_are_left_out_and_counted():
     report = check(PLAIN, tokens=20, samples=512)
     assert report.left_out == ("6 pairs of tokens more than 16 apart",) and report.instances == 512
     assert "left out: 6 pairs" in str(report)
-
-
-def test_an_error_of_the_engine_is_the_engines():
-    def breaks(prompt, n, seed):
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        check_engine(**GOOD | {"generate": breaks})

@@ -100,6 +100,7 @@ def test_names_are_unique_and_texts_are_there():
         mutant_named("ratio")
 
 
+@pytest.mark.evidence
 @needs_compiler
 def test_a_bug_of_the_cpp_is_in_all_that_is_live_and_is_gone_afterwards(tmp_path, monkeypatch):
     """In models and verifiers, in all types; also in a model that has the library of another cache folder."""

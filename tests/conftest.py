@@ -48,8 +48,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_configure(config):
     """Gives the session, with all that it starts, a home of its own; `MINISPEC_HOME` names another."""
-    if "MINISPEC_HOME" not in os.environ:
-        home = tempfile.TemporaryDirectory(prefix="minispec-tests-")
+    if not os.environ.get("MINISPEC_HOME"):
+        home = tempfile.TemporaryDirectory(prefix="minispec-tests-", ignore_cleanup_errors=True)
         os.environ["MINISPEC_HOME"] = home.name
         config.add_cleanup(home.cleanup)
 

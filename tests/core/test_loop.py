@@ -4,8 +4,6 @@ Runs go through `watched`: after each round it is recomputed, from the emitted t
 and both caches should hold.
 """
 
-from collections import Counter
-
 import pytest
 import tiny
 import torch
@@ -17,8 +15,6 @@ from tiny import PAIRS, PROMPTS, Spied, outcome, watched
 from minispec import ModelDrafter, SeededRng, Verdict, Warp, generate, verify_greedy, verify_rejection
 from minispec.core.prefill import prefill
 from minispec.core.rollback import rollback
-from minispec.evidence.proof.cases import Case
-from minispec.evidence.proof.distributions import exact_distributions
 
 RULES = [verify_greedy, verify_rejection]
 
@@ -109,43 +105,6 @@ def test_k_zero_leaves_the_drafter_alone(drafter):
     """With K = 0 no draft cache is built, nothing is drafted, and there may be no drafter at all."""
     rounds = list(tiny.targets_own_text(tiny.counter(), drafter, [[3], [0, 1]], k=0))
     assert all(r.draft.k == 0 for r in rounds)
-
-
-# The distribution, above temperature 0.
-
-
-def dist_of_three(target, warp):
-    """Returns {three tokens: probability} of the target alone, from forwards without a cache."""
-    case = Case("three", target, target, ((1,),), 0, 3, warp)
-    return {tokens: weight for (tokens, _), weight in exact_distributions(case)[0].items()}
-
-
-@pytest.mark.parametrize("own", [None, Warp(0), Warp(2.0, top_k=2)])
-@pytest.mark.parametrize("warp", [Warp(), Warp(0.7, top_k=2)])
-def test_the_joint_distribution_of_three_tokens_is_the_targets(warp, own):
-    """Every outcome of every draw, with K = 2: the distribution of three tokens is the target's to 1e-10."""
-    target, draft = tiny.table_pair(3, seed=4)
-
-    def run(rng):
-        settings = {"k": 2, "max_new_tokens": 3, "warp": warp, "rng": rng}
-        ((text,), _) = outcome(tiny.decode(target, ModelDrafter(draft, own), [[1]], **settings))
-        return tuple(text)
-
-    dist = Counter()
-    for text, prob in tiny.branches(run):
-        dist[text] += prob
-    assert dist == pytest.approx(dist_of_three(target, warp), abs=1e-10)
-    assert sum(prob > 0.01 for prob in dist.values()) > 4
-
-
-def test_the_oracles_distribution_is_the_targets():
-    """Every outcome of every draw of `generate`: the distribution is the target's to 1e-10."""
-    target = tiny.table(3)
-
-    def run(rng):
-        return tuple(step[0] for step in generate(target, [[1]], max_new_tokens=3, warp=Warp(), rng=rng))
-
-    assert dict(tiny.branches(run)) == pytest.approx(dist_of_three(target, Warp()), abs=1e-10)
 
 
 # Prefill and rollback.

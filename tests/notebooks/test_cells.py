@@ -15,7 +15,7 @@ NOTEBOOKS = [notebook_of(text) for text in texts() if not is_solution(text)]
 CHECKED = {"tags": ["nbval-check-output"]}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def warm():
     """The process that has imported what notebooks import."""
     process = WarmProcess()

@@ -49,6 +49,7 @@ sanitize: $(TEST)  ## run the native backend's tests under address, undefined-be
 evidence: $(BROWSER) docs  ## what takes long, for a job once a week: every bug, case, notebook, more seeds, real browsers
 	@$(VENV_PYTHON) -m pytest -q -m 'evidence or browser' tests $(PYTEST_ARGS)
 	@$(VENV_PYTHON) -m pytest -q notebooks $(PYTEST_ARGS)
+	@MINISPEC_HYPOTHESIS=wide $(VENV_PYTHON) -m pytest -q tests/core tests/evidence/proof tests/verifiers $(PYTEST_ARGS)
 	@$(VENV_PYTHON) -m minispec zoo
 	@$(VENV_PYTHON) -m minispec prove --full
 

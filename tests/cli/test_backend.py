@@ -79,7 +79,9 @@ def test_without_a_compiler_auto_is_torch_and_native_is_refused(document, refuse
     assert shown["pairs"][0]["speed"]["backend"] == "torch"
     assert err.count("\n") == 1
     for text in (err, message):
-        (line,) = [line for line in text.splitlines() if line.startswith("computing with the torch backend: ")]
+        (line,) = [
+            line for line in text.splitlines() if line.startswith("computing with the torch backend: ")
+        ]
         assert LACKING in line
     for command in ("generate --prompt a", "demo --no-train", "bench --quick"):
         assert LACKING in refused(f"{command} --backend native", *options)

@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -119,6 +120,15 @@ def test_a_tokenizer_is_read(tmp_path):
     for token in range(300):
         assert pair.tokenizer.bytes_of(token) == tiny_tokenizer().bytes_of(token)
     assert pair.tokenizer.end_of_text == tiny_tokenizer().end_of_text
+
+
+def test_a_pair_has_the_type_that_is_asked_for(tmp_path):
+    """Weights of a file come in `dtype` if there is one, and else in what numbers of blocks become."""
+    target, _ = random_models(vocab_size=300)
+    path = tmp_path / "model.gguf"
+    write_gguf(path, target, tokenizer=byte_level(tiny_tokenizer()))
+    for dtype, dequantised in product((None, torch.float64), (torch.float32, torch.bfloat16)):
+        assert load_models(path, dtype=dtype, dequantised=dequantised).target.dtype == (dtype or dequantised)
 
 
 PIECES = [

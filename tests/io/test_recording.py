@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny import gpt_pair, place, table_pair
 
@@ -15,7 +16,7 @@ PROMPTS = [[1, 2, 3], [4], [3, 3]]
 SETTINGS = {"k": 3, "verifier": verify_rejection, "max_new_tokens": 12, "warp": Warp(1.0)}
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 2**32 - 1))
 def test_the_text_is_the_same_with_and_without_notes(seed):
     """With one seed a generator that takes notes and a plain one give the same tokens, and go on alike."""

@@ -172,7 +172,7 @@ def cases():
             yield pytest.param(f"{command} {line}", named, marks=getattr(case, "marks", ()))
 
 
-@pytest.mark.parametrize(("line", "named"), cases())
+@pytest.mark.parametrize(("line", "named"), [*cases()])
 def test_one_line_names_what_is_wrong(line, named, folder, refused, minispec_home, monkeypatch):
     """Before anything is decoded, trained, built or made."""
     monkeypatch.chdir(folder)

@@ -27,7 +27,7 @@ from minispec.train.recipes import QUICK
 
 PAUSE = 0.15  # seconds between two rounds on a terminal: without a pause nobody could follow them
 SAMPLED = (
-    "The text differs from the target's own because it was drawn with other random numbers; "
+    "A sampled text differs from the target's own because other random numbers make it; "
     "its distribution is the same."
 )
 
@@ -144,16 +144,16 @@ def comparison(identical: bool | None) -> str:
         return SAMPLED
     if identical:
         return "The text is identical to the target's own."
-    return "The text leaves the target's own at a tie that float32 rounding decides."
+    return "The text differs from the target's own, which in float32 is right only at a near tie."
 
 
 def speed_line(speed: SpeedUp) -> str:
     """Returns what was measured as one sentence, and how."""
     low, median, high = (f"{value:.2f}" for value in speed.quartiles)
-    calm, _, wild = (f"{value:.2f}" for value in speed.noise)
+    noise_low, _, noise_high = (f"{value:.2f}" for value in speed.noise)
     how = (
         f"{speed.backend} backend, K = {speed.k}, greedy, median of {speed.runs} interleaved runs of "
-        f"{speed.tokens} tokens, prefill included; the target against itself: {calm} to {wild}"
+        f"{speed.tokens} tokens, prefill included; the target against itself: {noise_low} to {noise_high}"
     )
     if not speed.differs:
         return f"Speed: no difference from the target alone, {median}x ({how})."

@@ -191,7 +191,7 @@ def decode(
 
 
 def show(
-    rounds: Iterator[ObservedRound], pair: Pair, console: Console, stops: Sequence[str] = ()
+    rounds: Iterator[ObservedRound], pair: Pair, console: Console, stops: Sequence[str]
 ) -> list[ObservedRound]:
     """Prints rounds as they come, up to a stop text, and what the signs mean, and returns the rounds."""
     glyphs = glyphs_for(console.encoding)
